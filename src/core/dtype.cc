@@ -15,9 +15,9 @@ struct DTypeRow {
 };
 
 constexpr std::array kDTypes = {
-    DTypeRow{DType::kF32, 4, "float32", "F32"},  DTypeRow{DType::kBF16, 2, "bfloat16", "BF16"},
-    DTypeRow{DType::kF16, 2, "float16", "F16"},  DTypeRow{DType::kI32, 4, "int32", "I32"},
-    DTypeRow{DType::kI64, 8, "int64", "I64"},    DTypeRow{DType::kU8, 1, "uint8", "U8"},
+    DTypeRow{DType::kF32, 4, "float32", "F32"}, DTypeRow{DType::kBF16, 2, "bfloat16", "BF16"},
+    DTypeRow{DType::kF16, 2, "float16", "F16"}, DTypeRow{DType::kI32, 4, "int32", "I32"},
+    DTypeRow{DType::kI64, 8, "int64", "I64"},   DTypeRow{DType::kU8, 1, "uint8", "U8"},
 };
 
 const DTypeRow& Row(DType dtype) { return kDTypes[static_cast<size_t>(dtype)]; }

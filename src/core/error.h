@@ -1,5 +1,5 @@
-// Errors that reach the user. A message names the place (file, line, key, tensor), says what is wrong
-// there, and what to change; the program prints it as one line, `error: ...`, and exits.
+// Errors that reach the user. A message names the place (file, line, key, tensor), says what is
+// wrong there, and what to change; the program prints it as one line, `error: ...`, and exits.
 #pragma once
 
 #include <fmt/core.h>

@@ -103,8 +103,7 @@ void FileWriter::Commit() {
   Flush();
   if (layer_.Sync(fd_) < 0) Fail("cannot flush to disk");
   const int fd = std::exchange(fd_, -1);
-  const bool done =
-      layer_.Close(fd) == 0 && layer_.Rename(partial_.c_str(), path_.c_str()) == 0;
+  const bool done = layer_.Close(fd) == 0 && layer_.Rename(partial_.c_str(), path_.c_str()) == 0;
   if (done) return;
   const std::string reason = Reason();
   std::error_code ignored;

@@ -10,8 +10,8 @@ namespace {
 constexpr int kMaxDepth = 200;
 
 int64_t LineOf(std::string_view text, size_t offset) {
-  return std::count(text.begin(), text.begin() + static_cast<int64_t>(std::min(offset, text.size())),
-                    '\n');
+  return std::count(text.begin(),
+                    text.begin() + static_cast<int64_t>(std::min(offset, text.size())), '\n');
 }
 
 // nlohmann's parser builds nested values on the heap but frees them recursively; a file of nothing

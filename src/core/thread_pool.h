@@ -22,8 +22,8 @@ class ThreadPool {
   int threads() const { return static_cast<int>(workers_.size()) + 1; }
 
   // Calls task(i) for every i in [0, count), in any order, on this thread and the workers; returns
-  // when all are done. One Run at a time: a second caller waits. Must not be called from a task. The
-  // first exception a task throws is rethrown here once all tasks have ended.
+  // when all are done. One Run at a time: a second caller waits. Must not be called from a task.
+  // The first exception a task throws is rethrown here once all tasks have ended.
   void Run(int64_t count, const std::function<void(int64_t)>& task);
 
  private:

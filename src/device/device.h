@@ -1,0 +1,85 @@
+// The machine a step program runs on, as the rest of the project sees it: blocks of memory, lanes
+// that run work in order, and events by which lanes wait for each other. Two backends implement it:
+// the virtual accelerator (device/cpu) and CUDA (device/cuda).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+namespace lazytrain {
+
+// A block of memory of a fixed size, mapped once and never grown. The base is aligned to at least
+// kAlignment bytes.
+class MemoryBlock {
+ public:
+  virtual ~MemoryBlock() = default;
+  virtual std::byte* base() const = 0;
+  virtual int64_t bytes() const = 0;
+  // The range holds nothing of value until it is written again. Backends that can will make reads
+  // of it visible (as NaN); others do nothing. Ordered on the calling lane's work.
+  virtual void Discard(int64_t offset, int64_t bytes) = 0;
+};
+
+// What a kernel finds where it runs: a stream and library handles, or threads. Each backend's
+// kernels know their own subclass.
+class LaneContext {
+ public:
+  virtual ~LaneContext() = default;
+};
+
+// A point in a lane's work: passed once all work enqueued before its Record is done.
+class Event {
+ public:
+  virtual ~Event() = default;
+  // When it was passed, in seconds of the device's clock; valid once the lane was synchronised.
+  virtual double seconds() const = 0;
+};
+
+// A queue that runs its work in order, beside the other lanes.
+class Lane {
+ public:
+  virtual ~Lane() = default;
+
+  // Later work of this lane starts after `event` was passed. The event must have been recorded by
+  // an earlier call (on any lane) since its last Reset by the device.
+  virtual void Wait(const Event& event) = 0;
+  virtual void Record(Event& event) = 0;
+
+  // `work` runs on the lane (or enqueues there what runs). An exception it throws ends this lane's
+  // work and is rethrown by Synchronize.
+  virtual void Run(std::function<void(LaneContext&)> work) = 0;
+
+  // `bytes` from `source` to `target`; either may be host or device memory.
+  virtual void Copy(void* target, const void* source, int64_t bytes) = 0;
+
+  // Blocks until everything enqueued is done.
+  virtual void Synchronize() = 0;
+};
+
+// What a lane is for. A device may give it its own thread, stream or copy engine accordingly.
+enum class LaneKind { kCompute, kHostToDevice, kDeviceToHost, kNvmeRead, kNvmeWrite, kHost };
+
+class Device {
+ public:
+  virtual ~Device() = default;
+  // The backend whose kernels run here: "cpu" or "cuda".
+  virtual std::string_view backend() const = 0;
+  // For people: "virtual accelerator (2 threads)", "NVIDIA H200".
+  virtual std::string description() const = 0;
+
+  // Throws Error if the memory cannot be had.
+  virtual std::unique_ptr<MemoryBlock> AllocateDevice(int64_t bytes) = 0;
+  // Host memory that copies reach at full speed (pinned, where that means something).
+  virtual std::unique_ptr<MemoryBlock> AllocateHost(int64_t bytes) = 0;
+
+  virtual std::unique_ptr<Lane> MakeLane(LaneKind kind, std::string name) = 0;
+  virtual std::unique_ptr<Event> MakeEvent() = 0;
+  // The event may be recorded again. No lane may still wait for it.
+  virtual void Reset(Event& event) = 0;
+};
+
+}  // namespace lazytrain

@@ -1,0 +1,36 @@
+#include "ops/attention.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+
+namespace lazytrain {
+
+OpCost Attention::Cost(Direction direction, const RowCounts& rows) const {
+  double pairs = rows.squared_lengths / 2.0;
+  if (window > 0) {
+    pairs = std::min(pairs, static_cast<double>(rows.tokens) * static_cast<double>(window));
+  }
+  const double product = 2.0 * pairs * static_cast<double>(q_heads * head_dim);
+  const double tokens = static_cast<double>(rows.tokens);
+  const double element = static_cast<double>(SizeOf(dtype));
+  const double qkv = tokens * static_cast<double>((q_heads + 2 * kv_heads) * head_dim) * element;
+  const double attn = tokens * static_cast<double>(q_heads * head_dim) * element;
+  // Forward: scores and values. Backward: scores again, and four more products of that size.
+  if (direction == Direction::kForward) return {2.0 * product, qkv + attn};
+  return {5.0 * product, 2.0 * qkv + 2.0 * attn};
+}
+
+int64_t Attention::WorkspaceBytes(Direction /*direction*/, const RowCounts& capacity) const {
+  // Float32 copies of qkv, attn and d_attn, and of d_qkv before it is rounded; a row sum a head.
+  const int64_t qkv = (q_heads + 2 * kv_heads) * head_dim;
+  const int64_t attn = q_heads * head_dim;
+  return capacity.tokens * (2 * qkv + 2 * attn + q_heads) * SizeOf(DType::kF32);
+}
+
+std::string Attention::Signature() const {
+  return fmt::format("attention({},{},{},{:a},{},{},{})", q_heads, kv_heads, head_dim, scale,
+                     window, Name(dtype), kTile);
+}
+
+}  // namespace lazytrain

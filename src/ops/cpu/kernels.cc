@@ -1,0 +1,20 @@
+#include "ops/cpu/kernels.h"
+
+namespace lazytrain::cpu {
+
+const KernelTable& Kernels() {
+  static const KernelTable table("cpu",
+                                 {
+                                     {"embedding", {EmbeddingForward, EmbeddingBackward}},
+                                     {"rms_norm", {RmsNormForward, RmsNormBackward}},
+                                     {"linear", {LinearForward, LinearBackward}},
+                                     {"rope", {RopeForward, RopeBackward}},
+                                     {"attention", {AttentionForward, AttentionBackward}},
+                                     {"swiglu", {SwigluForward, SwigluBackward}},
+                                     {"gather_rows", {GatherRowsForward, nullptr}},
+                                     {"lm_head_loss", {LmHeadLossForward, LmHeadLossBackward}},
+                                 });
+  return table;
+}
+
+}  // namespace lazytrain::cpu

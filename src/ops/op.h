@@ -1,0 +1,74 @@
+// What an operation is, apart from how it is computed: its attributes, what its backward reads, and
+// what it costs. Kernels (ops/kernel.h) are found by backend and type().
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/dtype.h"
+
+namespace lazytrain {
+
+enum class Direction { kForward, kBackward };
+
+// What the rows of a value count.
+enum class Extent {
+  kTokens,    // one row a token of the micro-batch
+  kSelected,  // one row a token whose logits are wanted
+};
+
+// The sizes of a micro-batch that shapes, costs and workspaces are functions of; also used for
+// capacities (the largest micro-batch a program can take).
+struct RowCounts {
+  int64_t tokens = 0;
+  int64_t documents = 0;
+  int64_t longest_document = 0;  // tokens
+  int64_t selected = 0;
+  // Sum over documents of length squared: what causal attention costs twice of.
+  double squared_lengths = 0;
+
+  int64_t rows(Extent extent) const { return extent == Extent::kTokens ? tokens : selected; }
+};
+
+struct OpCost {
+  double flops = 0;  // multiply-adds count twice
+  double bytes = 0;  // read and written, each operand once
+};
+
+// What the backward of an op reads beside the gradients of its outputs.
+struct BackwardNeeds {
+  std::vector<int> inputs;   // positions among the op's inputs
+  std::vector<int> outputs;  // positions among its outputs
+  bool weights = true;       // whether it reads the weights themselves
+};
+
+class Op {
+ public:
+  static constexpr int kNone = -1;
+
+  virtual ~Op() = default;
+
+  // "rms_norm", "linear", ...: also the name of its file and of its kernels.
+  virtual std::string_view type() const = 0;
+  virtual OpCost Cost(Direction direction, const RowCounts& rows) const = 0;
+  // Scratch memory of one call; a constant of the capacity, never of what happens to be free.
+  virtual int64_t WorkspaceBytes(Direction, const RowCounts& /*capacity*/) const { return 0; }
+
+  virtual BackwardNeeds backward_needs() const = 0;
+  // Input whose gradient contains the gradient of output 0 unchanged (a residual), or kNone: both
+  // then share one buffer, which the input's other consumers add to.
+  virtual int residual_input() const { return kNone; }
+  // Whether output 0 is written over input 0 (they are one value of the graph).
+  virtual bool in_place() const { return false; }
+  // Inputs that never get a gradient (token ids, positions).
+  virtual bool differentiable(int /*input*/) const { return true; }
+  // Whether the backward computes the op's outputs as well (a loss): its forward then only runs
+  // where no gradient is wanted.
+  virtual bool backward_computes_outputs() const { return false; }
+  // Everything about the op that can change a bit of its result, for the numerics key.
+  virtual std::string Signature() const = 0;
+};
+
+}  // namespace lazytrain

@@ -1,0 +1,25 @@
+#include "ops/rms_norm.h"
+
+#include <fmt/core.h>
+
+#include "core/units.h"
+
+namespace lazytrain {
+
+OpCost RmsNorm::Cost(Direction direction, const RowCounts& rows) const {
+  const double values = static_cast<double>(rows.rows(extent)) * static_cast<double>(hidden);
+  const double element = static_cast<double>(SizeOf(dtype));
+  if (direction == Direction::kForward) return {4.0 * values, 2.0 * values * element};
+  return {10.0 * values, 4.0 * values * element};
+}
+
+int64_t RmsNorm::WorkspaceBytes(Direction direction, const RowCounts& capacity) const {
+  if (direction == Direction::kForward) return 0;
+  return CeilDiv(capacity.rows(extent), kRowBlock) * hidden * SizeOf(DType::kF32);
+}
+
+std::string RmsNorm::Signature() const {
+  return fmt::format("rms_norm({},{:a},{},{})", hidden, eps, Name(dtype), kRowBlock);
+}
+
+}  // namespace lazytrain

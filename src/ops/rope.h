@@ -1,0 +1,31 @@
+// Rotary position embedding (Su et al. 2021), in the "rotate half" layout of the hub.
+#pragma once
+
+#include <vector>
+
+#include "ops/op.h"
+
+namespace lazytrain {
+
+// inputs:  qkv [tokens, (q_heads + 2 kv_heads) head_dim], positions [tokens, 1] int32
+// outputs: qkv, written over the input
+// For every query and key head, channels (i, i + r) with r = inverse_frequencies.size() turn by
+// position * inverse_frequencies[i] (float32), cosine and sine both times `scaling`. Channels from
+// 2r on and the values stay as they are. Backward turns the other way; it reads only the positions.
+struct Rope final : Op {
+  int64_t q_heads = 0;
+  int64_t kv_heads = 0;
+  int64_t head_dim = 0;
+  std::vector<float> inverse_frequencies;  // rotary channels / 2
+  float scaling = 1.0f;
+  DType dtype = DType::kF32;
+
+  std::string_view type() const override { return "rope"; }
+  OpCost Cost(Direction direction, const RowCounts& rows) const override;
+  BackwardNeeds backward_needs() const override { return {{1}, {}, false}; }
+  bool in_place() const override { return true; }
+  bool differentiable(int input) const override { return input == 0; }
+  std::string Signature() const override;
+};
+
+}  // namespace lazytrain

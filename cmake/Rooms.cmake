@@ -5,7 +5,8 @@ function(lazytrain_target_options target)
                                            -Wnon-virtual-dtor -Wunused)
   # AVX2 and FMA (every x86-64 server and desktop since 2013; src/main.cc checks at start). No
   # contraction behind our back: where a kernel means fma, it says so, and host and device agree.
-  target_compile_options(${target} PRIVATE -march=x86-64-v3 -ffp-contract=off)
+  target_compile_options(${target} PRIVATE -march=x86-64-v3 -ffp-contract=off
+                                           -fno-math-errno -fno-trapping-math)
   if(LAZYTRAIN_SANITIZE)
     target_compile_options(${target} PRIVATE -fsanitize=${LAZYTRAIN_SANITIZE} -fno-omit-frame-pointer
                                              -fno-sanitize-recover=all)

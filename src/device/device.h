@@ -39,6 +39,13 @@ class Event {
   virtual double seconds() const = 0;
 };
 
+// What a piece of work asks of the machine, for devices that model time instead of taking it (the
+// virtual accelerator's throttle and virtual clock); others ignore it.
+struct Demand {
+  double seconds = 0;      // on its lane, with the host memory to itself
+  int64_t host_bytes = 0;  // host memory traffic
+};
+
 // A queue that runs its work in order, beside the other lanes.
 class Lane {
  public:
@@ -49,15 +56,12 @@ class Lane {
   virtual void Wait(const Event& event) = 0;
   virtual void Record(Event& event) = 0;
 
-  // `work` runs on the lane (or enqueues there what runs). An exception it throws ends this lane's
-  // work and is rethrown by Synchronize.
-  virtual void Run(std::function<void(LaneContext&)> work) = 0;
+  // `work` runs on the lane (or enqueues there what runs). An exception it throws ends the work of
+  // all lanes and is rethrown by Device::Synchronize.
+  virtual void Run(std::function<void(LaneContext&)> work, const Demand& demand) = 0;
 
   // `bytes` from `source` to `target`; either may be host or device memory.
-  virtual void Copy(void* target, const void* source, int64_t bytes) = 0;
-
-  // Blocks until everything enqueued is done.
-  virtual void Synchronize() = 0;
+  virtual void Copy(void* target, const void* source, int64_t bytes, const Demand& demand) = 0;
 };
 
 // What a lane is for. A device may give it its own thread, stream or copy engine accordingly.
@@ -80,6 +84,9 @@ class Device {
   virtual std::unique_ptr<Event> MakeEvent() = 0;
   // The event may be recorded again. No lane may still wait for it.
   virtual void Reset(Event& event) = 0;
+
+  // Blocks until everything enqueued on every lane is done; rethrows the first failure.
+  virtual void Synchronize() = 0;
 };
 
 }  // namespace lazytrain

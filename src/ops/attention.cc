@@ -21,11 +21,11 @@ OpCost Attention::Cost(Direction direction, const RowCounts& rows) const {
   return {5.0 * product, 2.0 * qkv + 2.0 * attn};
 }
 
-int64_t Attention::WorkspaceBytes(Direction /*direction*/, const RowCounts& capacity) const {
-  // Float32 copies of qkv, attn and d_attn, and of d_qkv before it is rounded; a row sum a head.
-  const int64_t qkv = (q_heads + 2 * kv_heads) * head_dim;
-  const int64_t attn = q_heads * head_dim;
-  return capacity.tokens * (2 * qkv + 2 * attn + q_heads) * SizeOf(DType::kF32);
+int64_t Attention::WorkspaceBytes(Direction direction, const RowCounts& capacity) const {
+  // Forward: a list of query tiles, 16 bytes each. Backward: float32 gradients of queries, keys and
+  // values, each with a row a query head, and a sum a head.
+  if (direction == Direction::kForward) return 16 * capacity.tokens;
+  return capacity.tokens * q_heads * (3 * head_dim + 1) * SizeOf(DType::kF32);
 }
 
 std::string Attention::Signature() const {

@@ -21,7 +21,6 @@ struct Linear final : Op {
 
   std::string_view type() const override { return "linear"; }
   OpCost Cost(Direction direction, const RowCounts& rows) const override;
-  int64_t WorkspaceBytes(Direction direction, const RowCounts& capacity) const override;
   BackwardNeeds backward_needs() const override { return {{0}, {}, true}; }
   int residual_input() const override { return has_residual ? 1 : kNone; }
   std::string Signature() const override;

@@ -17,12 +17,8 @@ OpCost LmHeadLoss::Cost(Direction direction, const RowCounts& rows) const {
 }
 
 int64_t LmHeadLoss::WorkspaceBytes(Direction /*direction*/, const RowCounts& capacity) const {
-  const int64_t rows = std::min(chunk_rows, capacity.tokens);
-  // Float32 logits of one chunk; for short dtypes also float32 copies of the chunk's rows, of their
-  // gradient, and of the head.
-  int64_t floats = rows * vocab_size;
-  if (dtype != DType::kF32) floats += 2 * rows * hidden + vocab_size * hidden;
-  return floats * SizeOf(DType::kF32);
+  // Float32 logits of one chunk.
+  return std::min(chunk_rows, capacity.tokens) * vocab_size * SizeOf(DType::kF32);
 }
 
 std::string LmHeadLoss::Signature() const {

@@ -2,7 +2,9 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -133,10 +135,10 @@ TEST_F(SafetensorsTest, RoundTripOfOneFile) {
 
 TEST_F(SafetensorsTest, HeaderIsTheHubs) {
   const std::string bytes(4, 'x');
-  WriteSafetensorsFile(folder_ / "y", {{"w", DType::kBF16, {1, 2}, bytes.data(), nullptr}});
+  WriteSafetensorsFile(folder_ / "y", {{"weight", DType::kBF16, {1, 2}, bytes.data(), nullptr}});
   const std::string text = ReadFile(folder_ / "y");
   const std::string header = R"({"__metadata__":{"format":"pt"},)"
-                             R"("w":{"dtype":"BF16","shape":[1,2],"data_offsets":[0,4]}})";
+                             R"("weight":{"dtype":"BF16","shape":[1,2],"data_offsets":[0,4]}})";
   const size_t padded = (header.size() + 7) / 8 * 8;
   ASSERT_NE(padded, header.size());
   ASSERT_EQ(text.size(), 8 + padded + 4);
@@ -207,16 +209,16 @@ TEST_F(SafetensorsTest, TruncatedAnywhereIsAnErrorWithBytes) {
                                            {"last", DType::kF32, {4}, data.data(), nullptr}});
   const std::string whole = ReadFile(folder_ / "whole");
   for (size_t size = 0; size < whole.size(); ++size) {
-    WriteFile(folder_ / "cut", std::string_view(whole).substr(0, size));
+    WriteFile(folder_ / "cut", whole.substr(0, size));
     EXPECT_THAT(OpenError(folder_ / "cut"),
                 AllOf(HasSubstr("cut: truncated: "),
                       HasSubstr(fmt::format("bytes are expected and {} are present", size))));
   }
-  WriteFile(folder_ / "cut", std::string_view(whole).substr(0, whole.size() - 1));
+  WriteFile(folder_ / "cut", whole.substr(0, whole.size() - 1));
   EXPECT_THAT(OpenError(folder_ / "cut"),
               AllOf(HasSubstr(fmt::format("{} bytes are expected", whole.size())),
                     HasSubstr("tensor 'last'")));
-  WriteFile(folder_ / "cut", std::string_view(whole).substr(0, whole.size() - 17));
+  WriteFile(folder_ / "cut", whole.substr(0, whole.size() - 17));
   EXPECT_THAT(OpenError(folder_ / "cut"), HasSubstr("tensor 'first'"));
   WriteFile(folder_ / "long", whole + "z");
   EXPECT_THAT(OpenError(folder_ / "long"), HasSubstr("1 bytes belong to no tensor"));

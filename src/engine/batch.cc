@@ -1,0 +1,53 @@
+#include "engine/batch.h"
+
+#include <algorithm>
+
+namespace lazytrain {
+
+RowCounts MicroBatch::Rows() const {
+  RowCounts rows;
+  rows.tokens = static_cast<int64_t>(input_ids.size());
+  rows.documents = static_cast<int64_t>(cu_seqlens.size()) - 1;
+  rows.selected = static_cast<int64_t>(selected_rows.size());
+  for (size_t d = 0; d + 1 < cu_seqlens.size(); ++d) {
+    const int64_t length = cu_seqlens[d + 1] - cu_seqlens[d];
+    rows.longest_document = std::max(rows.longest_document, length);
+    rows.squared_lengths += static_cast<double>(length) * static_cast<double>(length);
+  }
+  return rows;
+}
+
+int64_t MicroBatch::predicted_tokens() const {
+  return std::count_if(targets.begin(), targets.end(), [](int32_t t) { return t >= 0; });
+}
+
+MicroBatch MakeMicroBatch(std::span<const DocumentView> documents) {
+  MicroBatch batch;
+  batch.cu_seqlens.push_back(0);
+  for (const DocumentView& document : documents) {
+    const size_t length = document.input_ids.size();
+    for (size_t t = 0; t < length; ++t) {
+      batch.input_ids.push_back(document.input_ids[t]);
+      batch.positions.push_back(static_cast<int32_t>(t));
+      const int32_t target = t + 1 < length ? document.labels[t + 1] : -1;
+      batch.targets.push_back(std::max(target, -1));
+    }
+    batch.cu_seqlens.push_back(static_cast<int32_t>(batch.input_ids.size()));
+  }
+  batch.loss_weights.assign(batch.input_ids.size(), 0.0f);
+  return batch;
+}
+
+int64_t FinishStep(std::vector<MicroBatch>& step) {
+  int64_t predicted = 0;
+  for (const MicroBatch& batch : step) predicted += batch.predicted_tokens();
+  const float weight = predicted > 0 ? 1.0f / static_cast<float>(predicted) : 0.0f;
+  for (MicroBatch& batch : step) {
+    for (size_t t = 0; t < batch.targets.size(); ++t) {
+      batch.loss_weights[t] = batch.targets[t] >= 0 ? weight : 0.0f;
+    }
+  }
+  return predicted;
+}
+
+}  // namespace lazytrain

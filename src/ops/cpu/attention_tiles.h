@@ -1,0 +1,87 @@
+// Which tiles of queries and keys meet under the causal mask and the window.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "core/error.h"
+#include "ops/attention.h"
+#include "ops/cpu/gemm.h"
+
+namespace lazytrain::cpu {
+
+inline constexpr int64_t kAttentionTile = Attention::kTile;
+// Bounds the tiles on the stack.
+inline constexpr int64_t kMaxHeadDim = 256;
+
+inline void CheckHeadDim(const Attention& op) {
+  if (op.head_dim > kMaxHeadDim) {
+    throw RunError("attention with head_dim {} cannot run on the cpu backend; it takes up to {}",
+                   op.head_dim, kMaxHeadDim);
+  }
+}
+
+struct Interval {
+  int64_t begin = 0;
+  int64_t end = 0;
+  int64_t size() const { return end - begin; }
+};
+
+// Tokens [begin, end) of the micro-batch: one document.
+struct Document {
+  int64_t begin = 0;
+  int64_t end = 0;
+
+  int64_t tiles() const { return CeilDiv(end - begin, kAttentionTile); }
+  Interval tile(int64_t index) const {
+    const int64_t first = begin + index * kAttentionTile;
+    return {first, std::min(end, first + kAttentionTile)};
+  }
+};
+
+inline Document DocumentOf(const int32_t* cu_seqlens, int64_t index) {
+  return {cu_seqlens[index], cu_seqlens[index + 1]};
+}
+
+// The first key tile that any query of a tile sees; the last is the query tile itself.
+inline int64_t FirstKeyTile(int64_t query_tile, int64_t window) {
+  if (window <= 0) return 0;
+  return std::max<int64_t>(0, query_tile * kAttentionTile - window + 1) / kAttentionTile;
+}
+
+// Past the last query tile that sees any key of a tile.
+inline int64_t EndQueryTile(const Document& document, int64_t key_tile, int64_t window) {
+  if (window <= 0) return document.tiles();
+  const int64_t last_query = (key_tile + 1) * kAttentionTile - 1 + window - 1;
+  return std::min(document.tiles(), last_query / kAttentionTile + 1);
+}
+
+// Columns of a tile of scores, counted from the tile's first key, that a query sees.
+inline Interval VisibleKeys(int64_t query, const Interval& keys, int64_t window) {
+  const int64_t end = std::clamp<int64_t>(query + 1 - keys.begin, 0, keys.size());
+  const int64_t begin =
+      window > 0 ? std::clamp<int64_t>(query - window + 1 - keys.begin, 0, end) : 0;
+  return {begin, end};
+}
+
+// Where a head's queries, keys and values lie in qkv, as [tokens, head_dim] matrices.
+template <typename T>
+struct Heads {
+  const Attention& op;
+  const T* qkv;
+
+  int64_t stride() const { return (op.q_heads + 2 * op.kv_heads) * op.head_dim; }
+  int64_t kv_head(int64_t q_head) const { return q_head / (op.q_heads / op.kv_heads); }
+  Matrix<T> At(int64_t token, int64_t head) const {
+    return {qkv + token * stride() + head * op.head_dim, stride(), 1};
+  }
+  Matrix<T> Query(int64_t token, int64_t q_head) const { return At(token, q_head); }
+  Matrix<T> Key(int64_t token, int64_t q_head) const {
+    return At(token, op.q_heads + kv_head(q_head));
+  }
+  Matrix<T> Value(int64_t token, int64_t q_head) const {
+    return At(token, op.q_heads + op.kv_heads + kv_head(q_head));
+  }
+};
+
+}  // namespace lazytrain::cpu

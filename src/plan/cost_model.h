@@ -1,0 +1,52 @@
+// How long things take, from plain numbers about the machine: rates given by hand or measured.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "ops/op.h"
+
+namespace lazytrain {
+
+// Rates in bytes, FLOPs or parameters a second.
+struct HardwareRates {
+  double h2d_bytes = 10e9;
+  double d2h_bytes = 10e9;
+  double host_bytes = 20e9;    // host memory, shared by links and updates
+  double gemm_flops = 50e9;    // what the device's matrix products reach
+  double device_bytes = 10e9;  // device memory
+  double host_update = 300e6;  // parameters updated on the host
+  double device_update = 300e6;
+  double launch_seconds = 5e-6;  // of any instruction
+};
+
+class CostModel {
+ public:
+  CostModel() = default;
+  explicit CostModel(const HardwareRates& rates) : rates_(rates) {}
+
+  const HardwareRates& rates() const { return rates_; }
+  HardwareRates& rates() { return rates_; }
+
+  // A measurement: the op took `seconds` on a micro-batch of these sizes.
+  void SetMeasured(const Op& op, Direction direction, const RowCounts& rows, double seconds);
+
+  // Measured calls scale with the op's own cost function; others take the longer of what their
+  // FLOPs and their bytes take.
+  double OpSeconds(const Op& op, Direction direction, const RowCounts& rows) const;
+
+ private:
+  struct Measured {
+    double seconds = 0;
+    double estimate = 0;  // by the rates, for the sizes measured
+  };
+
+  double Estimate(const Op& op, Direction direction, const RowCounts& rows) const;
+
+  HardwareRates rates_;
+  std::map<std::pair<std::string, Direction>, Measured> measured_;
+};
+
+}  // namespace lazytrain

@@ -1,0 +1,53 @@
+// Writes a program instruction by instruction, in the order in which they would run on one lane.
+// What an instruction reads and writes follows from its action; waits and offsets are added later.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "program/persistent.h"
+#include "program/program.h"
+
+namespace lazytrain {
+
+class ProgramWriter {
+ public:
+  ProgramWriter(std::string name, const ModelGraph& model, const PersistentLayout& persistent,
+                const Capacity& capacity);
+
+  // A buffer that lives from its first to its last use. `bytes` is rounded up to kAlignment.
+  int NewBuffer(std::string name, int space, int64_t bytes);
+
+  // Appends and returns the instruction's position.
+  int Add(int lane, std::string name, Action action, int micro_batch = -1, int pass = 0);
+  int Copy(int lane, std::string name, const Operand& from, const Operand& to, int micro_batch = -1,
+           int pass = 0);
+
+  // The whole of a buffer, as bytes; what copies of units move.
+  Operand Whole(int buffer) const;
+
+  // Transfers out of a buffer take a while: what is held keeps its memory for itself until the slot
+  // after the current one ends, so that compute need not wait for them.
+  void Hold(int buffer) { held_.push_back(buffer); }
+  void EndSlot();
+
+  const PersistentLayout& persistent() const { return persistent_; }
+  Program& program() { return program_; }
+
+  // Places buffers, adds waits, and hands the program over.
+  Program Finish();
+
+ private:
+  const PersistentLayout& persistent_;
+  Program program_;
+  std::vector<int> held_;         // in this slot
+  std::vector<int> held_before_;  // in the slot before
+  std::vector<int> held_until_;   // for each buffer, an instruction position
+};
+
+// Calls `visit(operand, written)` for every operand of an action that is there.
+void VisitOperands(const Action& action,
+                   const std::function<void(const Operand&, bool written)>& visit);
+
+}  // namespace lazytrain

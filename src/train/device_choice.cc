@@ -1,0 +1,18 @@
+#include "train/device_choice.h"
+
+#include "core/error.h"
+#include "device/cpu/virtual_accelerator.h"
+
+namespace lazytrain {
+
+std::unique_ptr<Device> OpenDevice(const std::string& name, bool poison) {
+  if (name != "auto" && name != "cpu") {
+    throw UsageError(
+        "device '{}': this build has no CUDA backend; use cpu, the virtual accelerator", name);
+  }
+  VirtualAcceleratorOptions options;
+  options.poison = poison;
+  return MakeVirtualAccelerator(options);
+}
+
+}  // namespace lazytrain

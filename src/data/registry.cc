@@ -1,48 +1,20 @@
 #include "data/registry.h"
 
-#include <algorithm>
-#include <cctype>
-#include <numeric>
-#include <utility>
-
 #include "core/error.h"
 #include "core/json.h"
+#include "core/nearest.h"
 #include "data/reader.h"
 
 namespace lazytrain {
 namespace {
 
-std::string LowerCase(std::string_view text) {
-  std::string lower(text);
-  for (char& c : lower) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return lower;
-}
-
-// Levenshtein distance: insertions, deletions and replacements that turn `a` into `b`.
-size_t EditDistance(std::string_view a, std::string_view b) {
-  std::vector<size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), size_t{0});
-  for (size_t i = 1; i <= a.size(); ++i) {
-    size_t diagonal = std::exchange(row[0], i);
-    for (size_t j = 1; j <= b.size(); ++j) {
-      const size_t replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-      diagonal = std::exchange(row[j], std::min({row[j] + 1, row[j - 1] + 1, replaced}));
-    }
-  }
-  return row.back();
-}
-
 // "'gsm8k', 'gsm8k_test'": at most three, nearest first.
-std::string NearestNames(std::string_view name, const Json& registry) {
-  std::vector<std::pair<size_t, std::string>> names;
-  for (const auto& [key, entry] : registry.items()) {
-    names.emplace_back(EditDistance(LowerCase(name), LowerCase(key)), key);
-  }
-  std::sort(names.begin(), names.end());
-  if (names.size() > 3) names.resize(3);
+std::string NearestIn(const Json& registry, std::string_view name) {
+  std::vector<std::string> names;
+  for (const auto& [key, entry] : registry.items()) names.push_back(key);
   std::string list;
-  for (const auto& [distance, key] : names) {
-    list += fmt::format("{}'{}'", list.empty() ? "" : ", ", key);
+  for (const std::string& nearest : NearestNames(name, names, 3)) {
+    list += fmt::format("{}'{}'", list.empty() ? "" : ", ", nearest);
   }
   return list;
 }
@@ -96,7 +68,7 @@ DatasetSource FindDataset(std::string_view name, const Path& dataset_dir) {
     if (registry.empty())
       throw UsageError("{}: has no data set '{}'; it is empty", file.string(), name);
     throw UsageError("{}: has no data set '{}'; the nearest names there: {}", file.string(), name,
-                     NearestNames(name, registry));
+                     NearestIn(registry, name));
   }
   const std::string place = fmt::format("{}: data set '{}'", file.string(), name);
   if (!it->is_object() || !it->contains("file_name")) {

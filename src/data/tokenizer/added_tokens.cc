@@ -86,9 +86,8 @@ std::vector<TextPart> TokenMatcher::Split(std::string_view text) const {
     if (token.lstrip) begin = std::max(TrailingSpace(text.substr(0, begin)), done);
     if (token.rstrip) end += LeadingSpace(text.substr(end));
     if (done < begin) parts.push_back({text.substr(done, begin - done), std::nullopt});
-    // A token that begins with white space may lie inside what the one before took.
-    begin = std::min(begin, end);
-    parts.push_back({text.substr(begin, end - begin), token.id});
+    // A token of white space may lie wholly inside what the one before took.
+    if (begin < end) parts.push_back({text.substr(begin, end - begin), token.id});
     done = end;
   }
   if (done < text.size()) parts.push_back({text.substr(done), std::nullopt});

@@ -83,10 +83,10 @@ void NmtFilter(std::string& text) {
 
 void BertClean(std::string& text) {
   RewriteCodes(text, [](char32_t code, std::u32string& out) {
-    if (IsWhiteSpace(code)) {
+    if (code == U'\t' || code == U'\n' || code == U'\r') {
       out.push_back(U' ');
-    } else if (code != 0 && code != 0xFFFD && !IsIn(code, kOther)) {
-      out.push_back(code);
+    } else if (code != 0 && code != 0xFFFD && !IsControl(code)) {
+      out.push_back(IsWhiteSpace(code) ? U' ' : code);
     }
   });
 }
@@ -122,7 +122,7 @@ FunctionNormalizer::Function MakeBert(const JsonFields& fields) {
       Normalize(NormalForm::kNfd, text);
       // Only marks without width, here.
       RewriteCodes(text, [](char32_t code, std::u32string& out) {
-        if (CategoryOf(code) != Category::kMn) out.push_back(code);
+        if (!IsNonspacingMark(code)) out.push_back(code);
       });
     }
     if (lowercase) Lowercase(text);

@@ -73,6 +73,21 @@ bool IsAccent(char32_t code) {
   return IsIn(code, kMarks) && !Contains(MarksSince9(), code);
 }
 
+bool IsNonspacingMark(char32_t code) {
+  // U+1734 and U+1171E take up space since.
+  if (code == 0x1734 || code == 0x1171E) return true;
+  return CategoryOf(code) == Category::kMn && !Contains(NonspacingMarksSince8(), code);
+}
+
+bool IsControl(char32_t code) {
+  constexpr CategorySet kControls =
+      SetOf(Category::kCc) | SetOf(Category::kCf) | SetOf(Category::kCo);
+  // Format characters that came later.
+  constexpr CodeRange kNew[] = {
+      {0x890, 0x891}, {0x8E2, 0x8E2}, {0x110CD, 0x110CD}, {0x13430, 0x1343F}};
+  return IsIn(code, kControls) && !Contains(kNew, code);
+}
+
 void AppendLowercase(char32_t code, std::u32string& text) {
   static const std::unordered_map<char32_t, char32_t> table = [] {
     std::unordered_map<char32_t, char32_t> map;

@@ -76,6 +76,12 @@ bool IsPunctuation(char32_t code);
 // A mark (Mn, Mc, Me), as Unicode 9.
 bool IsAccent(char32_t code);
 
+// A mark without width (Mn), as Unicode 8.
+bool IsNonspacingMark(char32_t code);
+
+// A control, format or private-use character (Cc, Cf, Co), as Unicode 8.
+bool IsControl(char32_t code);
+
 // The lower case of the character, as Unicode 17, appended in one or two code points.
 void AppendLowercase(char32_t code, std::u32string& text);
 

@@ -36,6 +36,7 @@ std::span<const uint32_t> CategoryRuns();
 
 std::span<const LowercaseRun> LowercaseRuns();
 std::span<const CodeRange> MarksSince9();
+std::span<const CodeRange> NonspacingMarksSince8();
 std::span<const CodeRange> PunctuationSince8();
 // Sorted by category.
 std::span<const CategoryRange> CategoriesSince14();

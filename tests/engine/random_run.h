@@ -1,0 +1,175 @@
+// Small random models, batches and schedules, and what a few steps on them give.
+#pragma once
+
+#include <cmath>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/error.h"
+#include "core/hash.h"
+#include "core/random.h"
+#include "data/packing.h"
+#include "device/cpu/virtual_accelerator.h"
+#include "engine/training_engine.h"
+#include "model/family.h"
+
+namespace lazytrain::testing {
+
+struct RandomSetup {
+  Json config;
+  DType dtype = DType::kF32;
+  DType gradient_dtype = DType::kF32;
+  Capacity capacity;
+  int64_t head_chunk_rows = 16;
+  std::vector<std::vector<MicroBatch>> steps;
+  uint64_t seed = 0;
+
+  ModelGraph Graph() const {
+    GraphOptions options;
+    options.dtype = dtype;
+    options.head_chunk_rows = head_chunk_rows;
+    return BuildModelGraph(HubConfig(config, "config"), options);
+  }
+};
+
+inline std::vector<MicroBatch> RandomStep(Random& random, int64_t vocab, int64_t documents,
+                                          int64_t longest, int64_t micro_batch_tokens) {
+  std::vector<std::vector<int32_t>> ids(static_cast<size_t>(documents));
+  std::vector<std::vector<int32_t>> labels(ids.size());
+  std::vector<int64_t> lengths;
+  std::vector<DocumentView> views;
+  for (size_t d = 0; d < ids.size(); ++d) {
+    for (int64_t i = random.Between(2, longest); i > 0; --i) {
+      ids[d].push_back(static_cast<int32_t>(random.Below(static_cast<uint64_t>(vocab))));
+      labels[d].push_back(random.Below(4) == 0 ? -100 : ids[d].back());
+    }
+    labels[d].back() = ids[d].back();
+    lengths.push_back(static_cast<int64_t>(ids[d].size()));
+    views.push_back({ids[d], labels[d]});
+  }
+  std::vector<MicroBatch> step;
+  for (const DocumentRange& range : CutIntoMicroBatches(lengths, micro_batch_tokens)) {
+    step.push_back(MakeMicroBatch(
+        std::span(views).subspan(static_cast<size_t>(range.begin),
+                                 static_cast<size_t>(range.documents()))));
+  }
+  FinishStep(step);
+  return step;
+}
+
+inline RandomSetup MakeRandomSetup(Random& random) {
+  RandomSetup setup;
+  setup.seed = random.Next();
+  const int64_t head_dim = 2 * random.Between(2, 6);
+  const int64_t kv_heads = random.Between(1, 2);
+  const bool qwen = random.Below(2) == 0;
+  setup.config = {{"model_type", qwen ? "qwen2" : "llama"},
+                  {"vocab_size", random.Between(20, 90)},
+                  {"hidden_size", 8 * random.Between(1, 4)},
+                  {"intermediate_size", 4 * random.Between(2, 10)},
+                  {"num_hidden_layers", random.Between(1, 6)},
+                  {"num_attention_heads", kv_heads * random.Between(1, 3)},
+                  {"num_key_value_heads", kv_heads},
+                  {"head_dim", head_dim},
+                  {"max_position_embeddings", 64},
+                  {"rms_norm_eps", 1e-6},
+                  {"tie_word_embeddings", random.Below(2) == 0}};
+  setup.dtype = random.Below(3) == 0 ? DType::kBF16 : DType::kF32;
+  setup.gradient_dtype =
+      setup.dtype == DType::kBF16 && random.Below(2) == 0 ? DType::kBF16 : DType::kF32;
+  setup.head_chunk_rows = random.Between(3, 30);
+  setup.capacity.longest_document = random.Between(4, 20);
+  setup.capacity.micro_batch_tokens =
+      setup.capacity.longest_document + random.Between(0, 12);
+  setup.capacity.documents = setup.capacity.micro_batch_tokens;
+  const int64_t documents = random.Between(1, 8);
+  setup.capacity.micro_batches = MaxMicroBatches(documents, 0, setup.capacity.longest_document,
+                                                 setup.capacity.micro_batch_tokens);
+  const auto vocab = setup.config["vocab_size"].get<int64_t>();
+  for (int s = 0; s < 3; ++s) {
+    setup.steps.push_back(RandomStep(random, vocab, random.Between(1, documents),
+                                     setup.capacity.longest_document,
+                                     setup.capacity.micro_batch_tokens));
+  }
+  return setup;
+}
+
+// Any mixture of tiers, residencies, update places and, unless fixed, passes.
+inline Schedule RandomSchedule(Random& random, const ModelGraph& model, const Capacity& capacity,
+                               const std::vector<int64_t>* fixed_passes) {
+  Schedule schedule = ResidentSchedule(model, capacity);
+  schedule.name = "random";
+  if (fixed_passes != nullptr) {
+    schedule.passes = *fixed_passes;
+  } else {
+    schedule.passes.clear();
+    for (int64_t left = capacity.micro_batches; left > 0; left -= schedule.passes.back()) {
+      schedule.passes.push_back(random.Between(1, left));
+    }
+  }
+  for (UnitPlan& unit : schedule.units) {
+    unit.weights_resident = random.Below(2) == 0;
+    unit.accumulator_resident = random.Below(2) == 0;
+    unit.update = random.Below(2) == 0 ? UpdatePlace::kDevice : UpdatePlace::kHost;
+    const bool device_states = unit.update == UpdatePlace::kDevice && random.Below(2) == 0;
+    unit.states = device_states ? Tier::kDevice : Tier::kHost;
+  }
+  // Some schedules keep little, some much.
+  const uint64_t keep = random.Below(5);
+  for (SegmentPlan& segment : schedule.segments) {
+    for (Tier& tier : segment.tiers) {
+      tier = Tier::kRecompute;
+      if (random.Below(5) < keep) tier = random.Below(2) == 0 ? Tier::kDevice : Tier::kHost;
+    }
+  }
+  return schedule;
+}
+
+inline ProgramSetOptions OptionsOf(const RandomSetup& setup) {
+  ProgramSetOptions options;
+  options.states.gradient_dtype = setup.gradient_dtype;
+  options.training = setup.capacity;
+  options.evaluation = setup.capacity;
+  return options;
+}
+
+// The bits of everything a run makes: losses, norms, evaluation losses, weights.
+inline std::string RunBits(const RandomSetup& setup, const Schedule& schedule) {
+  VirtualAcceleratorOptions device_options;
+  device_options.threads = 2;
+  device_options.poison = true;
+  const std::unique_ptr<Device> device = MakeVirtualAccelerator(device_options);
+  const ProgramSet programs(setup.Graph(), schedule, OptionsOf(setup));
+  EngineOptions options;
+  options.poison = true;
+  TrainingEngine engine(*device, programs, CostModel(), options);
+  engine.LoadWeights([&](const UnitSpec& unit, const UnitMemory& memory) {
+    InitializeUnit(unit, setup.seed, 0.3, memory);
+  });
+  Digest digest;
+  for (size_t s = 0; s < setup.steps.size(); ++s) {
+    const StepReport report = engine.Step(setup.steps[s], 1e-2);
+    if (!std::isfinite(report.loss) || report.skipped) throw RunError("the run diverged");
+    digest.Add(&report.loss, sizeof(report.loss));
+    digest.Add(&report.gradient_norm, sizeof(report.gradient_norm));
+    for (size_t u = 0; u < programs.model().units.size(); ++u) {
+      const std::vector<float> gradient = engine.Gradient(u);
+      digest.Add(gradient.data(), gradient.size() * sizeof(float));
+    }
+    if (s == 1) {
+      const double loss = engine.Evaluate(setup.steps[0]);
+      digest.Add(&loss, sizeof(loss));
+    }
+  }
+  engine.Drain();
+  const ModelGraph& model = programs.model();
+  for (size_t u = 0; u < model.units.size(); ++u) {
+    for (const ParameterSpec& p : model.units[u].parameters) {
+      digest.Add(engine.Weights(u) + p.byte_offset, static_cast<size_t>(p.bytes()));
+    }
+  }
+  return digest.Hex();
+}
+
+}  // namespace lazytrain::testing

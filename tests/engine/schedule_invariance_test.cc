@@ -1,0 +1,41 @@
+// The promise that holds the project together: a schedule never changes a bit.
+#include <gtest/gtest.h>
+
+#include "program/waits.h"
+#include "tests/engine/random_run.h"
+
+namespace lazytrain {
+namespace {
+
+// Runs `rounds` random models, each under `schedules` random schedules, against the all-resident run
+// of the same numerics key.
+void CheckRandomSchedules(uint64_t seed, int rounds, int schedules) {
+  for (int round = 0; round < rounds; ++round) {
+    Random random(StreamSeed(seed, static_cast<uint64_t>(round)));
+    const testing::RandomSetup setup = testing::MakeRandomSetup(random);
+    const ModelGraph model = setup.Graph();
+    Schedule resident = ResidentSchedule(model, setup.capacity);
+    // With bf16 gradients the passes are part of the key: every schedule of this model has the same.
+    const bool passes_matter = setup.gradient_dtype == DType::kBF16;
+    if (passes_matter) {
+      resident.passes = testing::RandomSchedule(random, model, setup.capacity, nullptr).passes;
+    }
+    const std::string expected = testing::RunBits(setup, resident);
+    for (int s = 0; s < schedules; ++s) {
+      const Schedule schedule = testing::RandomSchedule(random, model, setup.capacity,
+                                                        passes_matter ? &resident.passes : nullptr);
+      CheckSchedule(schedule, model, setup.capacity, "random");
+      const ProgramSet programs(setup.Graph(), schedule, testing::OptionsOf(setup));
+      for (const Program* program : programs.all()) CheckOrder(*program);
+      ASSERT_EQ(testing::RunBits(setup, schedule), expected)
+          << "seed " << seed << " round " << round << " schedule " << s << "\n"
+          << setup.config.dump() << "\n"
+          << ScheduleToJson(schedule, model).dump(1);
+    }
+  }
+}
+
+TEST(ScheduleInvariance, RandomSchedules) { CheckRandomSchedules(1, 60, 5); }
+
+}  // namespace
+}  // namespace lazytrain

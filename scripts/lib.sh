@@ -8,6 +8,9 @@ die() {
   exit 1
 }
 
+# No failure is silent, not even of a command that nobody expected to fail.
+trap 'die "${0##*/} stopped at line $LINENO: $BASH_COMMAND"' ERR
+
 say() { printf '\n== %s\n' "$*"; }
 
 # Phases and their wall time, printed by print_phases.

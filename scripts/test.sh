@@ -45,7 +45,9 @@ sources() {
   shift
   local pattern
   for pattern in "$@"; do names+=(-o -name "$pattern"); done
-  find src tests bench -type f \( "${names[@]}" \) -print0 2> /dev/null | sort -z
+  local folders=(src tests)
+  if [[ -d bench ]]; then folders+=(bench); fi
+  find "${folders[@]}" -type f \( "${names[@]}" \) -print0 | sort -z
 }
 
 check_format() {

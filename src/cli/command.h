@@ -41,6 +41,12 @@ class Command {
 // Every command, in the order of the help.
 std::vector<std::unique_ptr<Command>> AllCommands();
 
+std::unique_ptr<Command> MakeSftCommand();
+std::unique_ptr<Command> MakeSimulateCommand();
+std::unique_ptr<Command> MakeBenchCommand();
 std::unique_ptr<Command> MakeVerifyCommand();
+std::unique_ptr<Command> MakeGenerateCommand();
+std::unique_ptr<Command> MakeTokenizeCommand();
+std::unique_ptr<Command> MakeExportCommand();
 
 }  // namespace lazytrain

@@ -4,7 +4,13 @@ namespace lazytrain {
 
 std::vector<std::unique_ptr<Command>> AllCommands() {
   std::vector<std::unique_ptr<Command>> commands;
+  commands.push_back(MakeSftCommand());
+  commands.push_back(MakeSimulateCommand());
+  commands.push_back(MakeBenchCommand());
   commands.push_back(MakeVerifyCommand());
+  commands.push_back(MakeGenerateCommand());
+  commands.push_back(MakeTokenizeCommand());
+  commands.push_back(MakeExportCommand());
   return commands;
 }
 

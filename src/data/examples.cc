@@ -79,17 +79,13 @@ class Collector {
 
 }  // namespace
 
-DocumentBuilder::DocumentBuilder(const TextEncoder& encoder, ExampleOptions options)
-    : encoder_(encoder), options_(std::move(options)) {
-  const std::vector<int32_t> frame = encoder_.Encode("", true);
-  const size_t begin = encoder_.bos().has_value() ? 1 : 0;
-  adds_eos_ = frame.size() > begin && encoder_.eos() == frame.back();
-}
-
-std::vector<int32_t> DocumentBuilder::EncodeStart(std::string_view text) const {
-  std::vector<int32_t> ids = encoder_.Encode(text, true);
-  if (adds_eos_) ids.pop_back();
-  const std::optional<int32_t> bos = encoder_.bos();
+std::vector<int32_t> EncodeStartOnce(const ExampleEncoder& encoder, std::string_view text) {
+  std::vector<int32_t> ids = encoder.Encode(text, true);
+  const std::optional<int32_t> bos = encoder.bos();
+  // Some post-processors end texts with the end token; it belongs behind the response.
+  const std::vector<int32_t> frame = encoder.Encode("", true);
+  const size_t begin = bos.has_value() ? 1 : 0;
+  if (frame.size() > begin && encoder.eos() == frame.back()) ids.pop_back();
   if (!bos) return ids;
   size_t repeated = 0;
   while (repeated + 1 < ids.size() && ids[repeated] == *bos && ids[repeated + 1] == *bos) {
@@ -98,6 +94,9 @@ std::vector<int32_t> DocumentBuilder::EncodeStart(std::string_view text) const {
   ids.erase(ids.begin(), ids.begin() + static_cast<int64_t>(repeated));
   return ids;
 }
+
+DocumentBuilder::DocumentBuilder(const ExampleEncoder& encoder, ExampleOptions options)
+    : encoder_(encoder), options_(std::move(options)) {}
 
 void DocumentBuilder::AppendText(const std::vector<int32_t>& ids, bool trained,
                                  Document* document) const {
@@ -129,13 +128,13 @@ DocumentBuilder::Built DocumentBuilder::Build(const RawExample& example) const {
   Built built;
   Document& document = built.document;
   if (example.is_text()) {
-    AppendText(EncodeStart(example.text), true, &document);
+    AppendText(EncodeStartOnce(encoder_, example.text), true, &document);
   } else if (example.fields.contains(options_.text_field)) {
-    AppendText(EncodeStart(Field(example, options_.text_field)), true, &document);
+    AppendText(EncodeStartOnce(encoder_, Field(example, options_.text_field)), true, &document);
   } else {
     const std::string& query = Field(example, options_.query_field);
     const std::string& response = Field(example, options_.response_field);
-    AppendText(EncodeStart(query), options_.train_on_prompt, &document);
+    AppendText(EncodeStartOnce(encoder_, query), options_.train_on_prompt, &document);
     AppendText(encoder_.Encode(response, false), true, &document);
   }
   if (const std::optional<int32_t> eos = encoder_.eos()) {
@@ -154,7 +153,7 @@ DocumentBuilder::Built DocumentBuilder::Build(const RawExample& example) const {
   return built;
 }
 
-DocumentSet LoadDocuments(std::span<const DatasetSource> sources, const TextEncoder& encoder,
+DocumentSet LoadDocuments(std::span<const DatasetSource> sources, const ExampleEncoder& encoder,
                           const ExampleOptions& options, ThreadPool& pool) {
   DocumentSet set;
   for (const DatasetSource& source : sources) {

@@ -9,11 +9,15 @@
 
 #include "core/thread_pool.h"
 #include "data/document.h"
+#include "data/example_encoder.h"
 #include "data/reader.h"
 #include "data/registry.h"
-#include "data/text_encoder.h"
 
 namespace lazytrain {
+
+// Ids of a text that begins a document: with what the post-processor puts in front, but the
+// begin-of-text token exactly once, also when the text itself begins with it.
+std::vector<int32_t> EncodeStartOnce(const ExampleEncoder& encoder, std::string_view text);
 
 struct ExampleOptions {
   std::string text_field = "text";
@@ -34,7 +38,7 @@ struct ExampleOptions {
 class DocumentBuilder {
  public:
   // The encoder must outlive the builder.
-  DocumentBuilder(const TextEncoder& encoder, ExampleOptions options);
+  DocumentBuilder(const ExampleEncoder& encoder, ExampleOptions options);
 
   struct Built {
     Document document;
@@ -45,13 +49,11 @@ class DocumentBuilder {
   Built Build(const RawExample& example) const;
 
  private:
-  std::vector<int32_t> EncodeStart(std::string_view text) const;
   void AppendText(const std::vector<int32_t>& ids, bool trained, Document* document) const;
   const std::string& Field(const RawExample& example, const std::string& name) const;
 
-  const TextEncoder& encoder_;
+  const ExampleEncoder& encoder_;
   ExampleOptions options_;
-  bool adds_eos_ = false;  // the post-processor ends texts with the end token
 };
 
 struct DocumentSet {
@@ -64,7 +66,7 @@ struct DocumentSet {
 // Reads, encodes and collects every example of the sources. Names of fields that a source gives
 // itself go before those of `options`. The result does not depend on the number of threads. Throws
 // Error when nothing is left to train on.
-DocumentSet LoadDocuments(std::span<const DatasetSource> sources, const TextEncoder& encoder,
+DocumentSet LoadDocuments(std::span<const DatasetSource> sources, const ExampleEncoder& encoder,
                           const ExampleOptions& options, ThreadPool& pool);
 
 }  // namespace lazytrain

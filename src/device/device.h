@@ -22,6 +22,9 @@ class MemoryBlock {
   // The range holds nothing of value until it is written again. Backends that can will make reads
   // of it visible (as NaN); others do nothing. Ordered on the calling lane's work.
   virtual void Discard(int64_t offset, int64_t bytes) = 0;
+  // Bytes of it that were ever touched, as far as the system can tell (whole pages); bytes() where
+  // it cannot.
+  virtual int64_t TouchedBytes() const = 0;
 };
 
 // What a kernel finds where it runs: a stream and library handles, or threads. Each backend's

@@ -264,18 +264,4 @@ std::span<const float> Executor::Result(const Program& program, size_t micro_bat
   return {reinterpret_cast<const float*>(memory_.Address(buffer)), static_cast<size_t>(elements)};
 }
 
-double Executor::Measure(const Program& program, int index, const StepRows& rows) {
-  RunResult result;
-  const Instruction& alone = program.instructions[index];
-  device_.Reset(EventAt(starts_, 0));
-  device_.Reset(EventAt(ends_, 0));
-  Lane& lane = *lanes_[alone.lane];
-  lane.Record(EventAt(starts_, 0));
-  std::visit(Dispatcher(*this, program, alone, RowsOf(alone, rows).rows, {}, std::nullopt, result),
-             alone.action);
-  lane.Record(EventAt(ends_, 0));
-  device_.Synchronize();
-  return ends_[0]->seconds() - starts_[0]->seconds();
-}
-
 }  // namespace lazytrain

@@ -48,9 +48,6 @@ class Executor {
   std::span<const float> Result(const Program& program, size_t micro_batch, std::string_view name,
                                 int64_t elements) const;
 
-  // Time one instruction takes on its lane now, with whatever its buffers hold; for calibration.
-  double Measure(const Program& program, int instruction, const StepRows& rows);
-
  private:
   class Dispatcher;
 

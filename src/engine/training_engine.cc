@@ -113,7 +113,7 @@ std::vector<float> TrainingEngine::Gradient(size_t unit) const {
     if (!p.trainable) continue;
     for (int64_t i = p.element_offset; i < p.element_offset + p.elements(); ++i) {
       gradient[static_cast<size_t>(i)] =
-          programs_.options().states.gradient_dtype == DType::kF32
+          programs_.options().gradient_dtype == DType::kF32
               ? reinterpret_cast<const float*>(stored)[i]
               : ToFloat(reinterpret_cast<const BFloat16*>(stored)[i]);
     }

@@ -66,4 +66,7 @@ class KernelTable {
 // The kernels for a device's backend.
 const KernelTable& KernelsFor(const Device& device);
 
+// Versions and code paths of the libraries that compute, for the numerics key.
+std::string MathLibraries();
+
 }  // namespace lazytrain

@@ -41,7 +41,7 @@ class LayoutBuilder {
     const UnitSpec& unit = model_.units[u];
     UnitBuffers& at = layout_.units[u];
     at.weights = Add(unit.name + ".weights", kStoreSpace, unit.bytes);
-    if (!IsTrainable(unit)) return;
+    if (!states_.training || !IsTrainable(unit)) return;
     if (NeedsMasterLow(unit)) {
       at.master_low = Add(unit.name + ".master_low", kStoreSpace, unit.elements * 2);
     }
@@ -59,7 +59,7 @@ class LayoutBuilder {
     if (plan.weights_resident) {
       at.device_weights = Add(unit.name + ".device_weights", kDeviceSpace, unit.bytes);
     }
-    if (!IsTrainable(unit)) return;
+    if (!states_.training || !IsTrainable(unit)) return;
     if (plan.accumulator_resident) {
       for (size_t use = 0; use < layout_.uses[u].size(); ++use) {
         at.device_accumulators.push_back(

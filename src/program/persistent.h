@@ -14,6 +14,7 @@ namespace lazytrain {
 
 // How gradients and optimizer states are stored.
 struct StateSpec {
+  bool training = true;  // false: weights only
   DType gradient_dtype = DType::kF32;
 };
 

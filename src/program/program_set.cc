@@ -9,20 +9,27 @@ ProgramSet::ProgramSet(ModelGraph model, Schedule schedule, const ProgramSetOpti
     : model_(std::move(model)),
       schedule_(std::move(schedule)),
       options_(options),
-      persistent_(MakePersistentLayout(model_, schedule_, options.states)),
-      input_{&model_, &schedule_, &persistent_, options.states},
-      training_(CompileTraining(input_, options.training)),
-      update_(CompileUpdate(input_)),
-      load_(CompileLoad(input_)),
-      flush_(CompileFlush(input_)) {
+      persistent_(MakePersistentLayout(model_, schedule_,
+                                       {options.training.has_value(), options.gradient_dtype})),
+      input_{&model_,
+             &schedule_,
+             &persistent_,
+             {options.training.has_value(), options.gradient_dtype}},
+      load_(CompileLoad(input_)) {
+  if (options.training) {
+    training_ = CompileTraining(input_, *options.training);
+    update_ = CompileUpdate(input_);
+    flush_ = CompileFlush(input_);
+  }
   if (options.evaluation) evaluation_ = CompileEvaluation(input_, *options.evaluation);
   if (options.logits) logits_ = CompileLogits(input_, *options.logits);
 }
 
 std::vector<const Program*> ProgramSet::all() const {
-  std::vector<const Program*> programs = {&training_, &update_, &load_, &flush_};
-  if (evaluation_) programs.push_back(&*evaluation_);
-  if (logits_) programs.push_back(&*logits_);
+  std::vector<const Program*> programs = {&load_};
+  for (const auto* program : {&training_, &update_, &flush_, &evaluation_, &logits_}) {
+    if (program->has_value()) programs.push_back(&program->value());
+  }
   return programs;
 }
 

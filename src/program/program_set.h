@@ -10,10 +10,11 @@
 
 namespace lazytrain {
 
+// Capacities by program; absent: there is no such program.
 struct ProgramSetOptions {
-  StateSpec states;
-  Capacity training;
-  std::optional<Capacity> evaluation;  // absent: no such program
+  DType gradient_dtype = DType::kF32;
+  std::optional<Capacity> training;
+  std::optional<Capacity> evaluation;
   std::optional<Capacity> logits;
 };
 
@@ -30,12 +31,13 @@ class ProgramSet {
   const ProgramSetOptions& options() const { return options_; }
   const PersistentLayout& persistent() const { return persistent_; }
 
-  const Program& training() const { return training_; }
+  // Each throws std::bad_optional_access for a program that the options left out.
+  const Program& training() const { return training_.value(); }
   const Program& evaluation() const { return evaluation_.value(); }
   const Program& logits() const { return logits_.value(); }
-  const Program& update() const { return update_; }
+  const Program& update() const { return update_.value(); }
   const Program& load() const { return load_; }
-  const Program& flush() const { return flush_; }
+  const Program& flush() const { return flush_.value(); }
   std::vector<const Program*> all() const;
 
   // Bytes of a space that all programs need together.
@@ -47,12 +49,12 @@ class ProgramSet {
   ProgramSetOptions options_;
   PersistentLayout persistent_;
   CompileInput input_;
-  Program training_;
+  Program load_;
+  std::optional<Program> training_;
+  std::optional<Program> update_;
+  std::optional<Program> flush_;
   std::optional<Program> evaluation_;
   std::optional<Program> logits_;
-  Program update_;
-  Program load_;
-  Program flush_;
 };
 
 }  // namespace lazytrain

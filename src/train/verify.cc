@@ -90,7 +90,7 @@ class Verifier {
     CheckNothingLeftOver(golden_.checkpoint, model);
     Schedule schedule = ScheduleFromSpec(options.schedule, model, capacity);
     ProgramSetOptions programs;
-    programs.states.gradient_dtype = options.dtype == DType::kF32 ? DType::kF32 : DType::kBF16;
+    programs.gradient_dtype = options.dtype == DType::kF32 ? DType::kF32 : DType::kBF16;
     programs.training = capacity;
     programs.logits = capacity;
     programs_ = std::make_unique<ProgramSet>(std::move(model), std::move(schedule), programs);

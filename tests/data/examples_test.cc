@@ -18,7 +18,7 @@ constexpr int32_t kEos = 2;
 constexpr int32_t kNo = kIgnoredLabel;
 
 // One id a byte, but '^' is the begin token and '$' the end token.
-class ByteEncoder : public TextEncoder {
+class ByteEncoder : public ExampleEncoder {
  public:
   bool adds_bos = true;
   bool adds_eos = false;

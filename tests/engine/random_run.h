@@ -128,7 +128,7 @@ inline Schedule RandomSchedule(Random& random, const ModelGraph& model, const Ca
 
 inline ProgramSetOptions OptionsOf(const RandomSetup& setup) {
   ProgramSetOptions options;
-  options.states.gradient_dtype = setup.gradient_dtype;
+  options.gradient_dtype = setup.gradient_dtype;
   options.training = setup.capacity;
   options.evaluation = setup.capacity;
   return options;

@@ -71,6 +71,7 @@ inline BatchLayout LayoutOf(const OpCase& test) {
 
 inline std::vector<TensorView> Views(std::vector<Buffer>& buffers) {
   std::vector<TensorView> views;
+  views.reserve(buffers.size());
   for (Buffer& buffer : buffers) views.push_back(buffer.view());
   return views;
 }

@@ -199,7 +199,8 @@ Function MakeFunction(const JsonFields& fields) {
   if (type == "CTC") return MakeCtc(fields);
   if (type == "Replace") {
     std::shared_ptr<TextPattern> pattern =
-        ParseTextPattern(fields.Required("pattern"), fields.place() + ": Replace: pattern");
+        ParseTextPattern(fields.Required("pattern"), fields.place() + ": Replace: pattern",
+                         EmptyLiteral::kEverywhere);
     return [pattern, content = fields.String("content")](Tokens& tokens) {
       for (std::string& token : tokens) token = pattern->Replace(token, content);
     };

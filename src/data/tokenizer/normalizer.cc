@@ -148,7 +148,8 @@ FunctionNormalizer::Function MakeFunction(const JsonFields& fields) {
   }
   if (type == "Replace") {
     std::shared_ptr<TextPattern> pattern =
-        ParseTextPattern(fields.Required("pattern"), fields.place() + ": Replace: pattern");
+        ParseTextPattern(fields.Required("pattern"), fields.place() + ": Replace: pattern",
+                         EmptyLiteral::kEverywhere);
     return [pattern, content = fields.String("content")](std::string& text) {
       text = pattern->Replace(text, content);
     };

@@ -152,7 +152,8 @@ void Pipeline::Cut(std::string_view text, Workspace& work, TakeToken take_token,
       work.list.pieces.clear();
       work.list.storage.clear();
       work.list.Add(part.text);
-      work.list.at_start = raw.text.data() == text.data() && part.text.data() == normalized.data();
+      const bool at_start = raw.text.data() == text.data() && part.text.data() == normalized.data();
+      work.list.start = at_start ? part.text.data() : nullptr;
       pre_tokenizer_.Apply(work.list);
       take_pieces(work.list);
     }

@@ -47,7 +47,9 @@ class Rewriter : public PreTokenizer {
   void Apply(PieceList& list) const override {
     for (size_t i = 0; i < list.pieces.size(); ++i) {
       std::string_view& piece = list.pieces[i];
-      piece = list.Keep(rewrite_(piece, list.at_start && i == 0));
+      const bool at_start = piece.data() == list.start;
+      piece = list.Keep(rewrite_(piece, at_start));
+      if (at_start) list.start = piece.data();
     }
   }
 
@@ -95,7 +97,8 @@ void AddSplit(const JsonFields& fields, std::vector<Step>& steps) {
     steps.push_back(CutIntoWords(JsonFields(pattern, place).String("Regex"), place));
     return;
   }
-  steps.push_back(CutByPattern(ParseTextPattern(pattern, place), invert, behavior));
+  steps.push_back(
+      CutByPattern(ParseTextPattern(pattern, place, EmptyLiteral::kNowhere), invert, behavior));
 }
 
 void AddByteLevel(const JsonFields& fields, std::vector<Step>& steps) {

@@ -15,7 +15,7 @@ namespace lazytrain {
 struct PieceList {
   std::vector<std::string_view> pieces;  // none is empty
   std::deque<std::string> storage;       // what pieces that were rewritten point into
-  bool at_start = true;                  // the first piece begins the whole text
+  const char* start = nullptr;           // where the piece that begins the whole text begins
 
   std::string_view Keep(std::string text) { return storage.emplace_back(std::move(text)); }
   void Add(std::string_view piece) {

@@ -67,6 +67,7 @@ std::vector<TextSpan> Regex::FindAll(std::string_view text) const {
                        text.size(), from, PCRE2_NO_UTF_CHECK | options, data.get(), nullptr);
   };
   std::vector<TextSpan> spans;
+  if (text.empty()) return spans;  // as in the reference, even for what matches an empty text
   size_t from = 0;
   while (from <= text.size()) {
     int result = match(from, 0);

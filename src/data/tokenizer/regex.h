@@ -25,6 +25,7 @@ class Regex {
   Regex& operator=(Regex&&) noexcept;
 
   // All matches in valid UTF-8, from left to right; no empty one right behind the match before.
+  // An empty text has none.
   // Throws Error if the pattern needs too many steps on this text.
   std::vector<TextSpan> FindAll(std::string_view text) const;
 

@@ -2,6 +2,8 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+#include <span>
 #include <utility>
 
 #include "data/tokenizer/unicode.h"
@@ -14,12 +16,13 @@ constexpr char32_t kCodePoints = 0x110000;
 constexpr const char* kSpace =
     "\\x{9}-\\x{D}\\x{20}\\x{85}\\x{A0}\\x{1680}\\x{2000}-\\x{200A}\\x{2028}\\x{2029}\\x{202F}"
     "\\x{205F}\\x{3000}";
-// Alphabetic symbols, and the Latin-1 numbers that Oniguruma counts as word characters.
-constexpr const char* kWordExtras =
-    "\\x{24B6}-\\x{24E9}\\x{1F130}-\\x{1F149}\\x{1F150}-\\x{1F169}\\x{1F170}-\\x{1F189}"
-    "\\x{B2}\\x{B3}\\x{B9}\\x{BC}-\\x{BE}";
+// Numbers that Oniguruma counts as word characters.
+constexpr CodeRange kLatinNumbers[] = {{0xB2, 0xB3}, {0xB9, 0xB9}, {0xBC, 0xBE}};
+// Upper case that is not of the category Lu: Roman numerals and symbols.
+constexpr CodeRange kOtherUppercase[] = {
+    {0x2160, 0x216F}, {0x24B6, 0x24CF}, {0x1F130, 0x1F149}, {0x1F150, 0x1F169}, {0x1F170, 0x1F189}};
 // Han characters of Unicode 15 and 15.1.
-constexpr const char* kNewHan = "\\x{2EBF0}-\\x{2EE5D}\\x{31350}-\\x{323AF}";
+constexpr const char* kNewHan = "\\x{2B739}\\x{2EBF0}-\\x{2EE5D}\\x{31350}-\\x{323AF}";
 
 constexpr const char* kCategoryNames[] = {
     "Lu", "Ll", "Lt", "Lm", "Lo", "Mn", "Mc", "Me", "Nd", "Nl", "No", "Pc", "Pd", "Ps", "Pe",
@@ -52,7 +55,7 @@ constexpr std::pair<const char*, CategorySet> kGroups[] = {
     {"othernumber", SetOf(Category::kNo)},
     {"digit", SetOf(Category::kNd)},
     {"cntrl", SetOf(Category::kCc)},
-    {"punct", kPunctuation | kSymbols}};
+    {"punct", kPunctuation}};
 
 // The categories as PCRE2's table of Unicode 14 has them, and what has joined them since.
 std::string CategoriesText(CategorySet set) {
@@ -74,11 +77,21 @@ CharacterSet CategoriesClass(CategorySet set) {
   return {CategoriesText(set), [set](char32_t code) { return IsIn(code, set); }};
 }
 
-bool IsOnigurumaWord(char32_t code) {
-  if (code == 0x200C || code == 0x200D) return false;
-  return IsWordCharacter(code) || code == 0xB2 || code == 0xB3 || code == 0xB9 ||
-         (code >= 0xBC && code <= 0xBE);
+// Categories and ranges beside them.
+CharacterSet MixedClass(CategorySet set, std::vector<std::span<const CodeRange>> extras) {
+  std::string text = CategoriesText(set);
+  for (const std::span<const CodeRange> ranges : extras) {
+    for (const CodeRange& range : ranges) text += EscapeRange(range.first, range.last);
+  }
+  return {text, [set, extras = std::move(extras)](char32_t code) {
+            return IsIn(code, set) || std::any_of(extras.begin(), extras.end(), [&](auto ranges) {
+                     return Contains(ranges, code);
+                   });
+          }};
 }
+
+constexpr CategorySet kWord =
+    kLetters | kMarks | SetOf(Category::kNd) | SetOf(Category::kNl) | SetOf(Category::kPc);
 
 bool IsHexDigit(char32_t code) {
   return (code >= '0' && code <= '9') || (code >= 'a' && code <= 'f') ||
@@ -97,10 +110,12 @@ std::string Fold(std::string_view name) {
 
 // Properties that are not made of categories. `name` is folded.
 std::optional<CharacterSet> OtherProperty(const std::string& name) {
-  constexpr CategorySet kLu = SetOf(Category::kLu);
-  constexpr CategorySet kLl = SetOf(Category::kLl);
+  constexpr CategorySet kAlphabetic = kLetters | SetOf(Category::kNl);
+  constexpr CategorySet kInvisible =
+      kSeparators | SetOf(Category::kCc) | SetOf(Category::kCs) | SetOf(Category::kCn);
+  constexpr CategorySet kAll = (CategorySet{1} << 30) - 1;
   if (name == "space" || name == "whitespace") return EscapeClass('s');
-  if (name == "word") return EscapeClass('w');
+  if (name == "word") return MixedClass(kWord, {AlphabeticSymbols()});
   if (name == "xdigit") return EscapeClass('h');
   if (name == "any") return CharacterSet{"\\x{0}-\\x{10FFFF}", [](char32_t) { return true; }};
   if (name == "ascii") return CharacterSet{"\\x{0}-\\x{7F}", [](char32_t c) { return c < 0x80; }};
@@ -110,18 +125,19 @@ std::optional<CharacterSet> OtherProperty(const std::string& name) {
                         }};
   }
   if (name == "alpha" || name == "alphabetic") {
-    return CharacterSet{"\\p{Alphabetic}" + CategoriesText(kLetters), nullptr};
+    return MixedClass(kAlphabetic, {AlphabeticMarks(), AlphabeticSymbols()});
   }
   if (name == "alnum") {
-    return CharacterSet{"\\p{Alphabetic}" + CategoriesText(kLetters | SetOf(Category::kNd)),
-                        nullptr};
+    return MixedClass(kAlphabetic | SetOf(Category::kNd), {AlphabeticMarks(), AlphabeticSymbols()});
   }
   if (name == "upper" || name == "uppercase") {
-    return CharacterSet{"\\p{Uppercase}" + CategoriesText(kLu), nullptr};
+    return MixedClass(SetOf(Category::kLu), {kOtherUppercase});
   }
   if (name == "lower" || name == "lowercase") {
-    return CharacterSet{"\\p{Lowercase}" + CategoriesText(kLl), nullptr};
+    return MixedClass(SetOf(Category::kLl), {OtherLowercase()});
   }
+  if (name == "graph") return CategoriesClass(kAll & ~kInvisible);
+  if (name == "print") return CategoriesClass((kAll & ~kInvisible) | SetOf(Category::kZs));
   return std::nullopt;
 }
 
@@ -154,11 +170,8 @@ CharacterSet EscapeClass(char lower_case_letter) {
       return CategoriesClass(SetOf(Category::kNd));
     case 'h':
       return {"0-9a-fA-F", IsHexDigit};
-    default: {
-      constexpr CategorySet kWord =
-          kLetters | kMarks | SetOf(Category::kNd) | SetOf(Category::kNl) | SetOf(Category::kPc);
-      return {CategoriesText(kWord) + kWordExtras, IsOnigurumaWord};
-    }
+    default:
+      return MixedClass(kWord, {AlphabeticSymbols(), kLatinNumbers});
   }
 }
 
@@ -179,6 +192,11 @@ std::optional<CharacterSet> PropertyClass(std::string_view name) {
   std::string text = "\\p{sc:" + folded + "}";
   if (folded == "han") text += kNewHan;
   return CharacterSet{text, nullptr};
+}
+
+std::optional<CharacterSet> BracketClass(std::string_view name) {
+  if (name == "punct") return CategoriesClass(kPunctuation | kSymbols);
+  return PropertyClass(name);
 }
 
 }  // namespace lazytrain

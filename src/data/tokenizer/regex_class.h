@@ -24,7 +24,9 @@ std::string RangesOf(const std::function<bool(char32_t)>& contains);
 
 // The class of \s, \d, \w or \h, which is as for Oniguruma.
 CharacterSet EscapeClass(char lower_case_letter);
-// The class of \p{name} or [:name:]; none if there is no such property.
+// The class of \p{name}; none if there is no such property.
 std::optional<CharacterSet> PropertyClass(std::string_view name);
+// The class of [:name:], which may be another.
+std::optional<CharacterSet> BracketClass(std::string_view name);
 
 }  // namespace lazytrain

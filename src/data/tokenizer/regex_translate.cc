@@ -48,7 +48,7 @@ class Translator {
   void Escape();
   void Interval();
   void Class();
-  CharacterSet Property();
+  CharacterSet Property(bool& negated);
   std::string HexEscape();
   std::function<bool(char32_t)> ReadClass(ClassBody& body, int depth);
   void ClassItem(ClassBody& body, int depth);
@@ -157,10 +157,9 @@ std::string Translator::Brackets(const CharacterSet& set, bool negated) const {
   return (negated ? "[^" : "[") + text + "]";
 }
 
-// \p{name}, \P{name}, \p{^name}; position_ is on the letter. A negated one has only `contains`, or
-// a text that is a property by itself.
-CharacterSet Translator::Property() {
-  bool negated = Next() == 'P';
+// \p{name}, \P{name}, \p{^name}; position_ is on the letter.
+CharacterSet Translator::Property(bool& negated) {
+  negated = Next() == 'P';
   const size_t end = pattern_.find('}', position_);
   if (pattern_.substr(position_ + 1, 1) != "{" || end == std::string_view::npos) {
     Fail("a property has no name");
@@ -173,14 +172,7 @@ CharacterSet Translator::Property() {
   position_ = end + 1;
   std::optional<CharacterSet> set = PropertyClass(name);
   if (!set) Fail(fmt::format("the property '{}' is unknown", name));
-  if (!negated) return *set;
-  if (set->contains == nullptr) {
-    if (!set->text.starts_with("\\p{sc:")) Fail(fmt::format("'{}' is negated", name));
-    std::string text = set->text.substr(0, set->text.find('}') + 1);
-    text[1] = 'P';
-    return {text, nullptr};
-  }
-  return {"", [inner = set->contains](char32_t code) { return !inner(code); }};
+  return *std::move(set);
 }
 
 // \uHHHH; position_ is on the u.
@@ -208,7 +200,9 @@ void Translator::Escape() {
         c == 'b' ? "(?:(?<={0})(?!{0})|(?<!{0})(?={0}))" : "(?:(?<={0})(?={0})|(?<!{0})(?!{0}))";
     Atom(fmt::format(fmt::runtime(both), word));
   } else if (lower == 'p') {
-    Atom(Brackets(Property(), false));
+    bool negated = false;
+    const CharacterSet set = Property(negated);
+    Atom(Brackets(set, negated));
   } else if (c == 'u') {
     Atom(HexEscape());
   } else if (c == 'v') {
@@ -237,7 +231,7 @@ void Translator::Class() {
   const std::function<bool(char32_t)> contains = ReadClass(body, 0);
   std::string text = std::move(body.text);
   if (body.needs_ranges) {
-    if (contains == nullptr) Fail("a class combines a script or POSIX class with others");
+    if (contains == nullptr) Fail("a class combines a script with others");
     text = RangesOf(contains);
     if (text.empty()) {  // matches nothing, or with ^ anything
       Atom(negated ? "[\\x{0}-\\x{10FFFF}]" : "(?!)");
@@ -294,7 +288,7 @@ void Translator::ClassItem(ClassBody& body, int depth) {
       std::string_view name = pattern_.substr(position_ + 2, end - position_ - 2);
       const bool negated = name.starts_with('^');
       if (negated) name.remove_prefix(1);
-      const std::optional<CharacterSet> set = PropertyClass(name);
+      const std::optional<CharacterSet> set = BracketClass(name);
       if (!set) Fail(fmt::format("the class '{}' is unknown", name));
       position_ = end + 2;
       AddSet(body, *set, negated);
@@ -315,12 +309,15 @@ void Translator::ClassItem(ClassBody& body, int depth) {
     const char lower = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
     if (lower == 's' || lower == 'd' || lower == 'w' || lower == 'h') {
       position_ += 2;
-      AddSet(body, EscapeClass(lower), c != lower);
+      // Between brackets \w is the property, without the Latin-1 numbers.
+      AddSet(body, lower == 'w' ? *PropertyClass("word") : EscapeClass(lower), c != lower);
       return;
     }
     if (lower == 'p') {
       ++position_;
-      AddSet(body, Property(), false);
+      bool negated = false;
+      const CharacterSet set = Property(negated);
+      AddSet(body, set, negated);
       return;
     }
   }

@@ -11,8 +11,8 @@ namespace lazytrain {
 namespace {
 
 constexpr std::string_view kMark = "\xE2\x96\x81";  // U+2581
-constexpr double kUnknownPenalty = 10;
-constexpr double kUserDefinedBonus = 0.1;
+constexpr float kUnknownPenalty = 10;
+constexpr float kUserDefinedBonus = 0.1F;  // for every byte but one
 
 // The first character of the bytes if they begin with a whole one, else nothing.
 std::string_view FirstCharacter(std::string_view bytes) {
@@ -33,7 +33,6 @@ SentencePieceEncoder::SentencePieceEncoder(SentencePieceModel model, const std::
 void SentencePieceEncoder::IndexPieces(const std::string& place) {
   std::fill(std::begin(bytes_), std::end(bytes_), -1);
   lowest_score_ = std::numeric_limits<float>::max();
-  highest_score_ = std::numeric_limits<float>::lowest();
   for (size_t i = 0; i < model_.pieces.size(); ++i) {
     const SentencePiece& piece = model_.pieces[i];
     const auto id = static_cast<int32_t>(i);
@@ -46,7 +45,6 @@ void SentencePieceEncoder::IndexPieces(const std::string& place) {
     if (piece.type == PieceType::kUserDefined) user_defined_.Add(piece.text, id);
     if (piece.type == PieceType::kNormal) {
       lowest_score_ = std::min(lowest_score_, piece.score);
-      highest_score_ = std::max(highest_score_, piece.score);
     }
   }
   for (size_t byte = 0; byte < 256; ++byte) {
@@ -97,7 +95,7 @@ std::vector<int32_t> SentencePieceEncoder::Encode(std::string_view text,
 }
 
 // The most probable segmentation (Kudo 2018), by dynamic programming over the ends of pieces. Sums
-// are rounded where the original rounds them, which decides ties.
+// are of single precision and the first of equals counts, as in the original: that decides ties.
 std::vector<SentencePieceEncoder::Segment> SentencePieceEncoder::EncodeUnigram(
     std::string_view text) const {
   struct End {
@@ -106,10 +104,10 @@ std::vector<SentencePieceEncoder::Segment> SentencePieceEncoder::EncodeUnigram(
     int64_t begin = -1;
   };
   std::vector<End> ends(text.size() + 1);
-  const auto offer = [&](size_t begin, size_t end, int32_t id, double score) {
-    const double total = score + static_cast<double>(ends[begin].score);
-    if (ends[end].begin < 0 || total > static_cast<double>(ends[end].score)) {
-      ends[end] = {id, static_cast<float>(total), static_cast<int64_t>(begin)};
+  const auto offer = [&](size_t begin, size_t end, int32_t id, float score) {
+    const float total = score + ends[begin].score;
+    if (ends[end].begin < 0 || total > ends[end].score) {
+      ends[end] = {id, total, static_cast<int64_t>(begin)};
     }
   };
   for (size_t begin = 0; begin < text.size(); begin += Utf8Length(text[begin])) {
@@ -123,14 +121,11 @@ std::vector<SentencePieceEncoder::Segment> SentencePieceEncoder::EncodeUnigram(
       if (id < 0 || At(id).type == PieceType::kUnused) continue;
       const bool user_defined = At(id).type == PieceType::kUserDefined;
       offer(begin, end, id,
-            user_defined ? static_cast<double>(static_cast<float>(end - begin) * highest_score_) -
-                               kUserDefinedBonus
-                         : static_cast<double>(At(id).score));
+            user_defined ? kUserDefinedBonus * static_cast<float>(end - begin - 1) : At(id).score);
       has_character = has_character || end - begin == length;
     }
     if (!has_character) {
-      offer(begin, begin + length, model_.unknown_id,
-            static_cast<double>(static_cast<float>(lowest_score_ - kUnknownPenalty)));
+      offer(begin, begin + length, model_.unknown_id, lowest_score_ - kUnknownPenalty);
     }
   }
   std::vector<Segment> segments;

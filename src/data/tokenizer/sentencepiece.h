@@ -52,7 +52,6 @@ class SentencePieceEncoder : public TextEncoder {
   ByteTrie user_defined_;  // these are never cut or merged by BPE
   int32_t bytes_[256];     // byte pieces, or -1
   float lowest_score_ = 0;
-  float highest_score_ = 0;
 };
 
 }  // namespace lazytrain

@@ -48,12 +48,17 @@ std::string TextPattern::Replace(std::string_view text, std::string_view content
   return replaced;
 }
 
-std::unique_ptr<TextPattern> ParseTextPattern(const Json& json, const std::string& place) {
+std::unique_ptr<TextPattern> ParseTextPattern(const Json& json, const std::string& place,
+                                              EmptyLiteral empty) {
   const JsonFields fields(json, place);
   if (fields.Find("Regex") != nullptr) {
     return std::make_unique<RegexPattern>(fields.String("Regex"), place);
   }
-  return std::make_unique<Literal>(fields.String("String"));
+  std::string literal = fields.String("String");
+  if (literal.empty() && empty == EmptyLiteral::kEverywhere) {
+    return std::make_unique<RegexPattern>("", place);
+  }
+  return std::make_unique<Literal>(std::move(literal));
 }
 
 }  // namespace lazytrain

@@ -28,13 +28,18 @@ std::vector<Category> ExpandRuns() {
   return table;
 }
 
-bool Contains(std::span<const CodeRange> ranges, char32_t code) {
-  const auto after = std::upper_bound(ranges.begin(), ranges.end(), code,
-                                      [](char32_t c, const CodeRange& r) { return c < r.first; });
-  return after != ranges.begin() && code <= std::prev(after)->last;
-}
+constexpr CodeRange kAlphabeticSymbols[] = {
+    {0x24B6, 0x24E9}, {0x1F130, 0x1F149}, {0x1F150, 0x1F169}, {0x1F170, 0x1F189}};
 
 }  // namespace
+
+bool Contains(std::span<const CodeRange> sorted, char32_t code) {
+  const auto after = std::upper_bound(sorted.begin(), sorted.end(), code,
+                                      [](char32_t c, const CodeRange& r) { return c < r.first; });
+  return after != sorted.begin() && code <= std::prev(after)->last;
+}
+
+std::span<const CodeRange> AlphabeticSymbols() { return kAlphabeticSymbols; }
 
 Category CategoryOf(char32_t code) {
   static const std::vector<Category> table = ExpandRuns();
@@ -48,10 +53,8 @@ bool IsWordCharacter(char32_t code) {
   }
   constexpr CategorySet kWord =
       kLetters | kMarks | SetOf(Category::kNd) | SetOf(Category::kNl) | SetOf(Category::kPc);
-  // Symbols that are alphabetic: circled, parenthesised and squared letters.
   return IsIn(code, kWord) || code == 0x200C || code == 0x200D ||
-         (code >= 0x24B6 && code <= 0x24E9) || (code >= 0x1F130 && code <= 0x1F149) ||
-         (code >= 0x1F150 && code <= 0x1F169) || (code >= 0x1F170 && code <= 0x1F189);
+         Contains(kAlphabeticSymbols, code);
 }
 
 bool IsNumeric(char32_t code) {

@@ -35,9 +35,16 @@ constexpr uint32_t kLowerUpper = 31;
 std::span<const uint32_t> CategoryRuns();
 
 std::span<const LowercaseRun> LowercaseRuns();
+// Marks that are Alphabetic; with the letters, letter numbers and AlphabeticSymbols these are all.
+std::span<const CodeRange> AlphabeticMarks();
+// Circled, parenthesised and squared letters: Alphabetic though symbols. Upper-case ones first.
+std::span<const CodeRange> AlphabeticSymbols();
+// Lowercase that is not of the category Ll.
+std::span<const CodeRange> OtherLowercase();
 std::span<const CodeRange> MarksSince9();
 std::span<const CodeRange> NonspacingMarksSince8();
 std::span<const CodeRange> PunctuationSince8();
+bool Contains(std::span<const CodeRange> sorted, char32_t code);
 // Sorted by category.
 std::span<const CategoryRange> CategoriesSince14();
 

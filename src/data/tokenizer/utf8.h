@@ -14,6 +14,9 @@ inline size_t Utf8Length(char lead) {
   return byte < 0x80 ? 1 : byte < 0xE0 ? 2 : byte < 0xF0 ? 3 : 4;
 }
 
+// Whether a character begins at this byte, in valid UTF-8.
+inline bool IsUtf8Lead(char byte) { return (static_cast<unsigned char>(byte) & 0xC0) != 0x80; }
+
 // The code point at text[position], which is moved behind it. The text must be valid UTF-8.
 inline char32_t NextCodePoint(std::string_view text, size_t& position) {
   const auto at = [&](size_t i) { return static_cast<unsigned char>(text[position + i]); };
@@ -35,7 +38,7 @@ inline char32_t NextCodePoint(std::string_view text, size_t& position) {
 inline size_t PreviousCodePoint(std::string_view text, size_t position) {
   do {
     --position;
-  } while (position > 0 && (static_cast<unsigned char>(text[position]) & 0xC0) == 0x80);
+  } while (position > 0 && !IsUtf8Lead(text[position]));
   return position;
 }
 

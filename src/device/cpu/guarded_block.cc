@@ -3,8 +3,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <vector>
 
 #include "core/error.h"
 #include "core/units.h"
@@ -46,6 +48,17 @@ GuardedBlock::~GuardedBlock() { munmap(mapping_, static_cast<size_t>(mapped_)); 
 
 void GuardedBlock::Discard(int64_t offset, int64_t bytes) {
   if (poison_) std::memset(base_ + offset, kPoison, static_cast<size_t>(bytes));
+}
+
+int64_t GuardedBlock::TouchedBytes() const {
+  const int64_t page = sysconf(_SC_PAGESIZE);
+  const int64_t inner = mapped_ - 2 * page;
+  std::vector<unsigned char> present(static_cast<size_t>(inner / page));
+  if (inner == 0 || mincore(mapping_ + page, static_cast<size_t>(inner), present.data()) != 0) {
+    return bytes_;
+  }
+  const auto pages = std::count_if(present.begin(), present.end(), [](auto p) { return p & 1; });
+  return std::min(pages * page, bytes_);
 }
 
 }  // namespace lazytrain

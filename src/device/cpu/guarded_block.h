@@ -18,6 +18,7 @@ class GuardedBlock final : public MemoryBlock {
   std::byte* base() const override { return base_; }
   int64_t bytes() const override { return bytes_; }
   void Discard(int64_t offset, int64_t bytes) override;
+  int64_t TouchedBytes() const override;
 
  private:
   int64_t bytes_;

@@ -20,6 +20,7 @@ struct QueryTile {
   int32_t document_end = 0;
   int64_t index = 0;  // of the tile in its document
 };
+static_assert(sizeof(QueryTile) == 16);  // what Attention::WorkspaceBytes counts on
 
 int64_t ListQueryTiles(const BatchLayout& batch, QueryTile* tiles) {
   int64_t count = 0;

@@ -19,11 +19,10 @@ template <typename T>
 using Access = T& (*)(Config&);
 
 // Where a value is stored; the alternative in use is its type.
-using Field =
-    std::variant<Access<std::string>, Access<std::vector<std::string>>, Access<bool>,
-                 Access<Auto<bool>>, Access<int64_t>, Access<Auto<int64_t>>,
-                 Access<std::vector<int64_t>>, Access<double>, Access<Auto<double>>,
-                 Access<std::variant<int64_t, double>>>;
+using Field = std::variant<Access<std::string>, Access<std::vector<std::string>>, Access<bool>,
+                           Access<Auto<bool>>, Access<int64_t>, Access<Auto<int64_t>>,
+                           Access<std::vector<int64_t>>, Access<double>, Access<Auto<double>>,
+                           Access<std::variant<int64_t, double>>>;
 
 // At<&Config::training, &TrainingSettings::seed>(): the field behind training.seed.
 template <auto section, auto member>
@@ -46,11 +45,11 @@ struct Range {
 
 // What of a key is not built yet. Values are compared as text, as FormatValue writes them.
 struct Availability {
-  std::vector<std::string_view> built;      // when not empty, only these values can be used
-  std::vector<std::string_view> not_built;  // these cannot
-  std::string_view reason;                  // "the planner is not built yet"
-  std::string_view meanwhile;     // stands for the default where that is not built; empty: it is
-  bool without_effect = false;    // everything can be given, and does nothing
+  std::vector<std::string_view> built = {};      // when not empty, only these values can be used
+  std::vector<std::string_view> not_built = {};  // these cannot
+  std::string_view reason = {};                  // "the planner is not built yet"
+  std::string_view meanwhile = {};  // stands for the default where that is not built; empty: it is
+  bool without_effect = false;      // everything can be given, and does nothing
 
   bool Allows(std::string_view text) const;
 };
@@ -58,10 +57,10 @@ struct Availability {
 struct Option {
   std::string_view key;
   Field field;
-  std::string_view default_text;  // as YAML
-  std::string_view help;          // one line, lower case, no full stop
+  std::string_view default_text;             // as YAML
+  std::string_view help;                     // one line, lower case, no full stop
   std::vector<std::string_view> words = {};  // of a string: what it may be; empty: anything
-  // What else a string with words may be ("a schedule file (*.json)"), and how it is recognised.
+  // What else a string may be ("a schedule file (*.json)"), and how it is recognised.
   std::string_view otherwise = {};
   bool (*is_otherwise)(std::string_view) = nullptr;
   Range range = {};

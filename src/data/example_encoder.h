@@ -9,9 +9,9 @@
 namespace lazytrain {
 
 // Safe to call from several threads at once.
-class TextEncoder {
+class ExampleEncoder {
  public:
-  virtual ~TextEncoder() = default;
+  virtual ~ExampleEncoder() = default;
   // `add_special`: with the tokens that the tokenizer's post-processor puts around a text.
   virtual std::vector<int32_t> Encode(std::string_view text, bool add_special) const = 0;
   // The begin-of-text token, if the post-processor adds one.

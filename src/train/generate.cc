@@ -1,0 +1,97 @@
+#include "train/generate.h"
+
+#include <algorithm>
+#include <memory>
+
+#include "core/error.h"
+#include "core/units.h"
+#include "data/examples.h"
+#include "engine/training_engine.h"
+#include "model/family.h"
+#include "train/device_choice.h"
+#include "train/model_folder.h"
+
+namespace lazytrain {
+namespace {
+
+std::vector<int32_t> EncodePrompt(const FolderEncoder& encoder, const std::string& prompt) {
+  std::vector<int32_t> ids = EncodeStartOnce(encoder, prompt);
+  if (ids.empty()) throw UsageError("--prompt: no tokens in it; give some text");
+  return ids;
+}
+
+MicroBatch MakePrefix(const std::vector<int32_t>& ids) {
+  const DocumentView document{ids, ids};
+  MicroBatch batch = MakeMicroBatch({&document, 1});
+  batch.selected_rows = {static_cast<int32_t>(ids.size()) - 1};
+  return batch;
+}
+
+std::unique_ptr<ProgramSet> CompileFor(const HubConfig& hub, DType dtype, int64_t tokens,
+                                       const GenerateOptions& options) {
+  GraphOptions graph;
+  graph.dtype = dtype;
+  ModelGraph model = BuildModelGraph(hub, graph);
+  Capacity capacity;
+  capacity.micro_batch_tokens = std::min(tokens, model.max_positions);
+  capacity.longest_document = capacity.micro_batch_tokens;
+  capacity.documents = 1;
+  capacity.selected = 1;
+  Schedule resident = ResidentSchedule(model, capacity);
+  Schedule streamed = IntervalSchedule(model, capacity, 1);
+  ProgramSetOptions programs;
+  programs.logits = capacity;
+  auto compiled = std::make_unique<ProgramSet>(model, std::move(resident), programs);
+  if (options.device_memory_gb <= 0) return compiled;
+  const int64_t cap = BytesFromGB(options.device_memory_gb);
+  if (compiled->PeakBytes(kDeviceSpace) <= cap) return compiled;
+  compiled = std::make_unique<ProgramSet>(std::move(model), std::move(streamed), programs);
+  if (compiled->PeakBytes(kDeviceSpace) <= cap) return compiled;
+  throw UsageError("--device-memory-gb: {} GB are too little; {:.6f} GB would do",
+                   options.device_memory_gb, ToGB(compiled->PeakBytes(kDeviceSpace) + 500));
+}
+
+}  // namespace
+
+Generated Generate(const GenerateOptions& options) {
+  if (options.max_new_tokens < 1) {
+    throw UsageError("--max-new-tokens: is {}; it has to be 1 or more", options.max_new_tokens);
+  }
+  const Path folder = FindModelFolder(options.model, "--model");
+  const HubConfig hub = HubConfig::FromFolder(folder);
+  const TokenizerFolder tokenizer = LoadTokenizer(folder);
+  const FolderEncoder encoder(tokenizer);
+  Generated result;
+  result.prompt_ids = EncodePrompt(encoder, options.prompt);
+  const auto prompt_size = static_cast<int64_t>(result.prompt_ids.size());
+
+  const Checkpoint checkpoint(folder);
+  const std::string stored = hub.StringOr("dtype", hub.StringOr("torch_dtype", "float32"));
+  const DType dtype = stored == "bfloat16" ? DType::kBF16 : DType::kF32;
+  const std::unique_ptr<ProgramSet> programs =
+      CompileFor(hub, dtype, prompt_size + options.max_new_tokens, options);
+  const int64_t context = programs->logits().capacity.micro_batch_tokens;
+  if (prompt_size >= context + 1) {
+    throw UsageError("--prompt: has {} tokens; the model's context is {}", prompt_size, context);
+  }
+  const std::unique_ptr<Device> device = OpenDevice(options.device, false);
+  TrainingEngine engine(*device, *programs, CostModel(), {});
+  engine.LoadWeights(
+      [&](const UnitSpec& unit, const UnitMemory& memory) { ReadUnit(checkpoint, unit, memory); });
+  const std::vector<int32_t> ends = EndTokens(hub, tokenizer);
+  std::vector<int32_t> ids = result.prompt_ids;
+  for (int64_t i = 0; i < options.max_new_tokens; ++i) {
+    if (static_cast<int64_t>(ids.size()) > context) break;
+    const MicroBatch prefix = MakePrefix(ids);
+    const std::vector<float> logits = engine.Logits({&prefix, 1}).front();
+    const auto best = std::max_element(logits.begin(), logits.end()) - logits.begin();
+    const auto next = static_cast<int32_t>(best);
+    if (std::find(ends.begin(), ends.end(), next) != ends.end()) break;
+    ids.push_back(next);
+    result.new_ids.push_back(next);
+  }
+  result.text = tokenizer.tokenizer.Decode(ids, false);
+  return result;
+}
+
+}  // namespace lazytrain

@@ -1,0 +1,207 @@
+#include "train/run_plan.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "core/error.h"
+#include "core/hash.h"
+#include "core/log.h"
+#include "core/units.h"
+#include "model/family.h"
+#include "ops/kernel.h"
+
+namespace lazytrain {
+namespace {
+
+constexpr int64_t kMicroBatchTokens = 8192;
+
+// Tokens whose logits exist at once: enough rows for matrix products to be efficient where the
+// vocabulary is large, few where it is small, so that logits never rival the activations. A
+// function of the model alone, since results depend on it.
+int64_t HeadChunkRows(int64_t vocab_size) {
+  const auto rows = std::bit_floor(static_cast<uint64_t>(std::max<int64_t>(vocab_size / 16, 1)));
+  return std::clamp<int64_t>(static_cast<int64_t>(rows), 64, 1024);
+}
+
+int64_t StepTokens(const Config& config) {
+  const TrainingSettings& training = config.training;
+  const int64_t once = training.batch_tokens > 0 ? training.batch_tokens
+                                                 : training.batch_size * config.dataset.max_seq_len;
+  return once * training.gradient_accumulation_steps;
+}
+
+std::string ScheduleSpec(const Config& config) {
+  const MemorySettings& memory = config.memory;
+  const bool default_schedule = !config.Given("memory.schedule");
+  if (default_schedule || memory.schedule == "interval") {
+    return fmt::format("interval:{}", memory.checkpoint_interval);
+  }
+  return memory.schedule;
+}
+
+// `count` micro-batches in `passes` passes as even as can be.
+std::vector<int64_t> EvenPasses(int64_t count, int64_t passes) {
+  std::vector<int64_t> sizes;
+  for (int64_t p = 0; p < passes; ++p) {
+    sizes.push_back(count * (p + 1) / passes - count * p / passes);
+  }
+  return sizes;
+}
+
+Schedule MakeSchedule(const Config& config, const ModelGraph& model, const Capacity& capacity) {
+  Schedule schedule = ScheduleFromSpec(ScheduleSpec(config), model, capacity);
+  if (config.memory.passes) {
+    const int64_t passes = *config.memory.passes;
+    if (passes > capacity.micro_batches) {
+      throw UsageError("{}: {} passes, but a step has at most {} micro-batches",
+                       config.Place("memory.passes"), passes, capacity.micro_batches);
+    }
+    schedule.passes = EvenPasses(capacity.micro_batches, passes);
+  }
+  if (config.optimizer.update == "device") {
+    for (UnitPlan& unit : schedule.units) unit.update = UpdatePlace::kDevice;
+  }
+  CheckSchedule(schedule, model, capacity, schedule.name);
+  return schedule;
+}
+
+CostModel GivenHardware(const HardwareSettings& hardware) {
+  CostModel cost;
+  HardwareRates& rates = cost.rates();
+  if (hardware.h2d_gbps) rates.h2d_bytes = *hardware.h2d_gbps * 1e9;
+  if (hardware.d2h_gbps) rates.d2h_bytes = *hardware.d2h_gbps * 1e9;
+  if (hardware.host_gbps) rates.host_bytes = *hardware.host_gbps * 1e9;
+  if (hardware.gemm_tflops) rates.gemm_flops = *hardware.gemm_tflops * 1e12;
+  return cost;
+}
+
+NumericsKey MakeKey(const Config& config, const ModelGraph& model, const Schedule& schedule,
+                    DType gradient_dtype) {
+  NumericsKey key;
+  key.device = "cpu";
+  key.libraries = MathLibraries();
+  Digest ops;
+  for (const Segment& segment : model.loss) {
+    for (const OpNode& node : segment.graph->nodes) ops.Add(node.op->Signature());
+  }
+  key.ops = ops.Hex();
+  key.micro_batch_tokens = schedule.micro_batch_tokens;
+  key.gradients = gradient_dtype == DType::kBF16 ? "bf16" : "fp32";
+  if (gradient_dtype == DType::kBF16) key.passes = schedule.passes;
+  key.clip = config.optimizer.clip;
+  key.optimizer = fmt::format("adamw, fp32 moments, {}",
+                              model.dtype == DType::kBF16 ? "split32 master" : "fp32 weights");
+  return key;
+}
+
+void CheckSequenceLength(const Config& config, const HubConfig& hub, const ModelGraph& model) {
+  if (config.dataset.max_seq_len > model.max_positions) {
+    throw UsageError("{}: {} tokens, but the model's context is {} ({}: max_position_embeddings)",
+                     config.Place("dataset.max_seq_len"), config.dataset.max_seq_len,
+                     model.max_positions, hub.place());
+  }
+}
+
+void CheckDeviceMemory(const Config& config, const RunPlan& plan) {
+  if (plan.device_bytes() <= plan.device_cap) return;
+  // Rounded up at the sixth digit, so that typing it in works.
+  const double smallest = std::ceil(ToGB(plan.device_bytes()) * 1e6) / 1e6;
+  throw UsageError(
+      "{}: {} GB of device memory are too little for this model under schedule '{}' with "
+      "micro-batches of {} tokens; the smallest that works is {:.6f} GB (or lower "
+      "memory.checkpoint_interval, memory.micro_batch_tokens or dataset.max_seq_len)",
+      config.Place("memory.device_memory_gb"), config.memory.device_memory_gb,
+      plan.programs->schedule().name, plan.programs->schedule().micro_batch_tokens, smallest);
+}
+
+void CheckHostMemory(const Config& config, const RunPlan& plan) {
+  const int64_t available = config.memory.host_memory_gb
+                                ? BytesFromGB(*config.memory.host_memory_gb)
+                                : sysconf(_SC_PHYS_PAGES) * int64_t{sysconf(_SC_PAGESIZE)};
+  if (plan.host_bytes() <= available) return;
+  throw UsageError(
+      "{}: the run needs {} of host memory (weights, gradients, optimizer states, activations); "
+      "there are {}; take a smaller model or a machine with more",
+      config.Place("memory.host_memory_gb"), FormatBytes(plan.host_bytes()),
+      FormatBytes(available));
+}
+
+}  // namespace
+
+Capacity CapacityOf(const Config& config) {
+  const int64_t longest = config.dataset.max_seq_len;
+  const TrainingSettings& training = config.training;
+  Capacity capacity;
+  capacity.longest_document = longest;
+  capacity.micro_batch_tokens = config.memory.micro_batch_tokens.value_or(
+      std::max(longest, std::min(kMicroBatchTokens, StepTokens(config))));
+  if (capacity.micro_batch_tokens < longest) {
+    throw UsageError("{}: {} tokens cannot hold a document of dataset.max_seq_len {}",
+                     config.Place("memory.micro_batch_tokens"), capacity.micro_batch_tokens,
+                     longest);
+  }
+  // A document has at least two tokens, or nothing in it is predicted.
+  capacity.documents = capacity.micro_batch_tokens / 2;
+  const int64_t repeats = training.gradient_accumulation_steps;
+  capacity.micro_batches =
+      MaxMicroBatches(training.batch_size * repeats, training.batch_tokens * repeats, longest,
+                      capacity.micro_batch_tokens);
+  return capacity;
+}
+
+RunPlan MakeRunPlan(const Config& config, const HubConfig& hub) {
+  RunPlan plan;
+  plan.dtype = DTypeFromName(config.model.dtype, config.Place("model.dtype"));
+  GraphOptions graph;
+  graph.dtype = plan.dtype;
+  graph.head_chunk_rows = HeadChunkRows(hub.PositiveInt("vocab_size"));
+  ModelGraph model = BuildModelGraph(hub, graph);
+  CheckSequenceLength(config, hub, model);
+  const Capacity capacity = CapacityOf(config);
+  Schedule schedule = MakeSchedule(config, model, capacity);
+
+  ProgramSetOptions options;
+  const std::string& gradients = config.optimizer.gradients;
+  const bool bf16 = gradients == "bf16" || (gradients == "auto" && plan.dtype == DType::kBF16);
+  options.gradient_dtype = bf16 ? DType::kBF16 : DType::kF32;
+  options.training = capacity;
+  plan.key = MakeKey(config, model, schedule, options.gradient_dtype);
+  plan.programs = std::make_unique<ProgramSet>(std::move(model), std::move(schedule), options);
+
+  const OptimizerSettings& optimizer = config.optimizer;
+  plan.engine.adamw = {optimizer.beta1, optimizer.beta2, optimizer.eps,
+                       config.training.weight_decay};
+  plan.engine.max_grad_norm = optimizer.clip == "off" ? 0.0 : config.training.max_grad_norm;
+  plan.cost = GivenHardware(config.hardware);
+  plan.device_cap = BytesFromGB(config.memory.device_memory_gb);
+  CheckDeviceMemory(config, plan);
+  CheckHostMemory(config, plan);
+  return plan;
+}
+
+Json DescribePlan(const RunPlan& plan, const CostModel& cost, double predicted_seconds) {
+  const ProgramSet& programs = *plan.programs;
+  Json json = ScheduleToJson(programs.schedule(), programs.model());
+  const Capacity& capacity = programs.training().capacity;
+  json["capacity"] = {{"micro_batches", capacity.micro_batches},
+                      {"micro_batch_tokens", capacity.micro_batch_tokens},
+                      {"documents", capacity.documents},
+                      {"longest_document", capacity.longest_document}};
+  json["numerics_key"] = plan.key.ToJson();
+  const HardwareRates& rates = cost.rates();
+  json["hardware"] = {{"h2d_gbps", rates.h2d_bytes / 1e9},
+                      {"d2h_gbps", rates.d2h_bytes / 1e9},
+                      {"host_gbps", rates.host_bytes / 1e9},
+                      {"host_update_parameters_per_second", rates.host_update}};
+  json["predicted"] = {{"step_seconds", predicted_seconds},
+                       {"device_bytes", plan.device_bytes()},
+                       {"device_lower_bound_bytes", programs.training().device_lower_bound},
+                       {"host_bytes", programs.PeakBytes(kHostSpace)},
+                       {"store_bytes", programs.PeakBytes(kStoreSpace)}};
+  return json;
+}
+
+}  // namespace lazytrain

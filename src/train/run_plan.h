@@ -1,0 +1,43 @@
+// From configuration to compiled programs: everything about a run that can be known before it
+// starts, on any machine.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "engine/training_engine.h"
+#include "model/hub_config.h"
+#include "plan/cost_model.h"
+#include "plan/numerics_key.h"
+#include "program/program_set.h"
+#include "train/config/config.h"
+
+namespace lazytrain {
+
+struct RunPlan {
+  DType dtype = DType::kBF16;
+  std::unique_ptr<ProgramSet> programs;
+  EngineOptions engine;
+  CostModel cost;  // hardware numbers as given, defaults else
+  NumericsKey key;
+  int64_t device_cap = 0;  // bytes
+
+  int64_t device_bytes() const { return programs->PeakBytes(kDeviceSpace); }
+  int64_t host_bytes() const {
+    return programs->PeakBytes(kHostSpace) + programs->PeakBytes(kStoreSpace);
+  }
+};
+
+// The largest micro-batch and step that a configuration allows. Throws Error for settings that do
+// not fit together (a micro-batch shorter than max_seq_len).
+Capacity CapacityOf(const Config& config);
+
+// Throws Error when the plan does not fit the device (naming the smallest cap that would do) or the
+// host, when max_seq_len is above the model's context, and for impossible schedules.
+RunPlan MakeRunPlan(const Config& config, const HubConfig& model);
+
+// schedule.json of the run: the schedule, its capacity, numerics key, hardware numbers, and what
+// was predicted for it.
+Json DescribePlan(const RunPlan& plan, const CostModel& cost, double predicted_seconds);
+
+}  // namespace lazytrain

@@ -22,8 +22,6 @@ endfunction()
 lazytrain_static_library(yaml-cpp FILE libyaml-cpp.a HEADER yaml-cpp/yaml.h)
 lazytrain_static_library(xxhash FILE libxxhash.a HEADER xxhash.h)
 lazytrain_static_library(pcre2-8 FILE libpcre2-8.a HEADER pcre2.h)
-# The serial OpenBLAS: threads are ours, so results do not depend on how many there are.
-lazytrain_static_library(openblas FILE libopenblas.a HEADER cblas.h SUFFIXES openblas-serial)
 
 find_path(CLI11_INCLUDE NAMES CLI/CLI.hpp REQUIRED)
 add_library(cli11 INTERFACE)

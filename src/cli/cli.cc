@@ -1,13 +1,20 @@
 #include "cli/cli.h"
 
+#include <fmt/core.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <exception>
 #include <new>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "cli/command.h"
 #include "core/error.h"
+#include "core/nearest.h"
+#include "data/tokenizer/utf8.h"
 
 namespace lazytrain {
 namespace {
@@ -53,6 +60,58 @@ class Cli11Options final : public OptionList {
   CLI::App& app_;
 };
 
+// One line whatever the message quotes: names and texts come from anywhere.
+void PrintError(std::string_view message) {
+  int64_t replaced = 0;
+  std::string line = RepairUtf8(message, replaced);
+  std::replace_if(
+      line.begin(), line.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; }, ' ');
+  std::fprintf(stderr, "error: %s\n", line.c_str());
+}
+
+std::string Nearest(std::string_view word, const std::vector<std::string>& names) {
+  const std::vector<std::string> nearest = NearestNames(word, names, 1);
+  return nearest.empty() ? "" : fmt::format("; did you mean '{}'?", nearest[0]);
+}
+
+std::vector<std::string> OptionNames(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  }
+  return names;
+}
+
+// What the first word that nothing expects means; empty when there is none. The library complains
+// of what is missing first, which is often only the consequence.
+std::string DescribeUnknown(const CLI::App& app) {
+  const std::vector<CLI::App*> chosen = app.get_subcommands();
+  const CLI::App& asked = chosen.empty() ? app : *chosen[0];
+  const std::vector<std::string> words = asked.remaining();
+  if (words.empty()) return "";
+  const std::string& word = words[0];
+  if (word.starts_with('-')) {
+    return fmt::format("there is no option '{}'{}", word, Nearest(word, OptionNames(asked)));
+  }
+  if (!chosen.empty()) {
+    return fmt::format("'{}' is one word too many; put texts with spaces in quotes", word);
+  }
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
+  return fmt::format("there is no command '{}'{}", word, Nearest(word, names));
+}
+
+int RefuseCommandLine(const CLI::App& app, const CLI::ParseError& error) {
+  const bool may_be_unknown = dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr ||
+                              dynamic_cast<const CLI::RequiredError*>(&error) != nullptr;
+  std::string text = may_be_unknown ? DescribeUnknown(app) : "";
+  if (text.empty()) text = error.what();
+  const std::vector<CLI::App*> chosen = app.get_subcommands();
+  const std::string command = chosen.empty() ? "" : chosen[0]->get_name() + " ";
+  PrintError(fmt::format("{}; see lazytrain {}--help", text, command));
+  return 2;
+}
+
 int Parse(CLI::App& app, int argc, char** argv) {
   try {
     app.parse(argc, argv);
@@ -62,24 +121,23 @@ int Parse(CLI::App& app, int argc, char** argv) {
   } catch (const CLI::CallForVersion&) {
     std::fputs("lazytrain 0.1.0\n", stdout);
   } catch (const CLI::ParseError& error) {
-    std::string text = error.what();
-    std::replace(text.begin(), text.end(), '\n', ' ');
-    std::fprintf(stderr, "error: %s; see lazytrain --help\n", text.c_str());
-    return 2;
+    return RefuseCommandLine(app, error);
   }
   return 0;
 }
 
 int RunGuarded(Command& command) {
   try {
-    return command.Run();
+    const int status = command.Run();
+    if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return status;
+    PrintError("standard output: cannot be written; free some space there or send it elsewhere");
   } catch (const Error& error) {
-    std::fprintf(stderr, "error: %s\n", error.what());
+    PrintError(error.what());
     return error.exit_status();
   } catch (const std::bad_alloc&) {
-    std::fputs("error: out of memory; lower the batch or the memory settings\n", stderr);
+    PrintError("out of memory; lower the batch or the memory settings");
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "error: %s\n", error.what());
+    PrintError(error.what());
   }
   return 1;
 }

@@ -17,6 +17,7 @@ class ExportCommand final : public Command {
     options.Text("out", out_, "Folder to make", true);
   }
   int Run() override {
+    if (out_.empty()) throw UsageError("--out: is empty; give the folder to make");
     const Path source = Path(run_) / "export";
     if (!std::filesystem::is_directory(source)) {
       throw RunError("{}: holds no export/; give the folder of a run that has ended", run_);

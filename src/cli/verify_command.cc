@@ -2,6 +2,7 @@
 #include <cstdio>
 
 #include "cli/command.h"
+#include "core/error.h"
 #include "core/file.h"
 #include "core/units.h"
 #include "train/verify.h"
@@ -38,7 +39,15 @@ class VerifyCommand final : public Command {
     std::printf("device arena %s\n", FormatBytes(report.arena_bytes).c_str());
     std::printf("bits: %s\n", report.bits.c_str());
     if (!json_.empty()) WriteFile(json_, report.ToJson().dump(2) + "\n");
-    return report.ok() ? 0 : 1;
+    for (const VerifyMeasure& m : report.measures) {
+      if (m.ok()) continue;
+      std::fflush(stdout);
+      throw RunError(
+          "{}: {}: the error {:.3e} is beyond the tolerance {:.0e}{}{}; this engine or "
+          "the reference is wrong",
+          folder_, m.name, m.error, m.tolerance, m.where.empty() ? "" : ", at ", m.where);
+    }
+    return 0;
   }
 
  private:

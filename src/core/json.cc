@@ -51,6 +51,9 @@ Json ParseJson(std::string_view text, std::string_view place, int64_t first_line
     }
     const size_t offset = error.byte > 0 ? error.byte - 1 : 0;
     throw RunError("{}:{}: malformed JSON: {}", place, first_line + LineOf(text, offset), what);
+  } catch (const Json::out_of_range&) {
+    throw RunError("{}:{}: malformed JSON: a number here or below is too large for 64 bits", place,
+                   first_line);
   }
 }
 

@@ -81,6 +81,11 @@ class Lines {
   int64_t number_ = 0;
 };
 
+void CheckUtf8(std::string_view text, const std::string& name, int64_t line) {
+  if (IsValidUtf8(text)) return;
+  throw RunError("{}:{}: is not UTF-8; convert the file, for example with iconv", name, line);
+}
+
 using Receive = std::function<void(RawExample)>;
 using Name = std::shared_ptr<const std::string>;
 
@@ -101,10 +106,7 @@ void ReadText(std::string_view text, const Name& name, const Receive& receive) {
       finish();
       continue;
     }
-    if (!IsValidUtf8(line)) {
-      throw RunError("{}:{}: is not UTF-8; convert the file, for example with iconv", *name,
-                     lines.number());
-    }
+    CheckUtf8(line, *name, lines.number());
     if (document.empty()) first_line = lines.number();
     document += line;
   }
@@ -127,6 +129,7 @@ void ReadJsonLines(std::string_view text, const Name& name, const Receive& recei
     if (IsBlank(line)) continue;
     // Without its line end, past which the parser would report an object that is cut short.
     if (line.ends_with('\n')) line.remove_suffix(1);
+    CheckUtf8(line, *name, lines.number());
     receive({name, lines.number(), "", ParseObject(line, *name, lines.number())});
   }
 }
@@ -156,6 +159,7 @@ class ArrayCutter {
     if (Peek() != '{') Fail("an object");
     *line = line_;
     *element = Object();
+    CheckUtf8(*element, name_, *line);
     return true;
   }
 

@@ -50,8 +50,10 @@ int64_t HubConfig::Int(std::string_view key) const {
 
 int64_t HubConfig::PositiveInt(std::string_view key) const {
   const int64_t value = Int(key);
-  constexpr int64_t kLargest = int64_t{1} << 40;  // products of two stay inside 64 bits of bytes
-  if (value < 1 || value > kLargest) WrongType(place_, key, "a positive number", Require(key));
+  constexpr int64_t kLargest = INT32_MAX;  // token ids, positions and sizes of products
+  if (value < 1 || value > kLargest) {
+    WrongType(place_, key, fmt::format("from 1 to {}", kLargest), Require(key));
+  }
   return value;
 }
 

@@ -1,7 +1,5 @@
 #include "ops/kernel.h"
 
-#include <cblas.h>
-
 #include "core/error.h"
 #include "ops/cpu/kernels.h"
 
@@ -25,10 +23,6 @@ KernelFunction KernelTable::Find(const Op& op, Direction direction) const {
 const KernelTable& KernelsFor(const Device& device) {
   if (device.backend() == "cpu") return cpu::Kernels();
   throw InternalError("no kernels for the backend '{}'", device.backend());
-}
-
-std::string MathLibraries() {
-  return fmt::format("{} {}", openblas_get_config(), openblas_get_corename());
 }
 
 }  // namespace lazytrain

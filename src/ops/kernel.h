@@ -52,21 +52,25 @@ struct Kernel {
 
 class KernelTable {
  public:
-  KernelTable(std::string backend, std::map<std::string, Kernel, std::less<>> kernels)
-      : backend_(std::move(backend)), kernels_(std::move(kernels)) {}
+  // `libraries`: versions and code paths of what computes, for the numerics key.
+  KernelTable(std::string backend, std::string libraries,
+              std::map<std::string, Kernel, std::less<>> kernels)
+      : backend_(std::move(backend)),
+        libraries_(std::move(libraries)),
+        kernels_(std::move(kernels)) {}
+
+  const std::string& libraries() const { return libraries_; }
 
   // Throws Error naming the op when this backend cannot run it (an op for planning only).
   KernelFunction Find(const Op& op, Direction direction) const;
 
  private:
   std::string backend_;
+  std::string libraries_;
   std::map<std::string, Kernel, std::less<>> kernels_;
 };
 
 // The kernels for a device's backend.
 const KernelTable& KernelsFor(const Device& device);
-
-// Versions and code paths of the libraries that compute, for the numerics key.
-std::string MathLibraries();
 
 }  // namespace lazytrain

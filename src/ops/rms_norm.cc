@@ -9,7 +9,9 @@ namespace lazytrain {
 OpCost RmsNorm::Cost(Direction direction, const RowCounts& rows) const {
   const double values = static_cast<double>(rows.rows(extent)) * static_cast<double>(hidden);
   const double element = static_cast<double>(SizeOf(dtype));
-  if (direction == Direction::kForward) return {4.0 * values, 2.0 * values * element};
+  if (direction == Direction::kForward) {
+    return {4.0 * values, (has_residual ? 3.0 : 2.0) * values * element};
+  }
   return {10.0 * values, 4.0 * values * element};
 }
 
@@ -19,7 +21,8 @@ int64_t RmsNorm::WorkspaceBytes(Direction direction, const RowCounts& capacity) 
 }
 
 std::string RmsNorm::Signature() const {
-  return fmt::format("rms_norm({},{:a},{},{})", hidden, eps, Name(dtype), kRowBlock);
+  return fmt::format("rms_norm({},{:a},{:a},{},{},{})", hidden, eps, scale_offset, has_residual,
+                     Name(dtype), kRowBlock);
 }
 
 }  // namespace lazytrain

@@ -16,8 +16,9 @@ OpCost Rope::Cost(Direction /*direction*/, const RowCounts& rows) const {
 std::string Rope::Signature() const {
   Digest digest;
   digest.Add(inverse_frequencies.data(), inverse_frequencies.size() * sizeof(float));
-  return fmt::format("rope({},{},{},{},{:a},{})", q_heads, kv_heads, head_dim,
-                     digest.Hex().substr(0, 16), scaling, Name(dtype));
+  digest.Add(long_inverse_frequencies.data(), long_inverse_frequencies.size() * sizeof(float));
+  return fmt::format("rope({},{},{},{},{},{},{:a},{})", q_heads, kv_heads, head_dim,
+                     digest.Hex().substr(0, 16), long_beyond, interleaved, scaling, Name(dtype));
 }
 
 }  // namespace lazytrain

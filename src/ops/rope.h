@@ -1,4 +1,4 @@
-// Rotary position embedding (Su et al. 2021), in the "rotate half" layout of the hub.
+// Rotary position embedding (Su et al. 2021), in both layouts of the hub.
 #pragma once
 
 #include <vector>
@@ -9,14 +9,20 @@ namespace lazytrain {
 
 // inputs:  qkv [tokens, (q_heads + 2 kv_heads) head_dim], positions [tokens, 1] int32
 // outputs: qkv, written over the input
-// For every query and key head, channels (i, i + r) with r = inverse_frequencies.size() turn by
-// position * inverse_frequencies[i] (float32), cosine and sine both times `scaling`. Channels from
-// 2r on and the values stay as they are. Backward turns the other way; it reads only the positions.
+// For every query and key head, channels (i, i + r) with r = inverse_frequencies.size(), or
+// (2i, 2i + 1) if interleaved, turn by position * inverse_frequencies[i] (float32), cosine and sine
+// both times `scaling`. Channels from 2r on and the values stay as they are. Where
+// long_inverse_frequencies is not empty, it takes the place of inverse_frequencies in documents of
+// more than long_beyond tokens (LongRoPE, Ding et al. 2024). Backward turns the other way; it reads
+// only the positions.
 struct Rope final : Op {
   int64_t q_heads = 0;
   int64_t kv_heads = 0;
   int64_t head_dim = 0;
   std::vector<float> inverse_frequencies;  // rotary channels / 2
+  std::vector<float> long_inverse_frequencies;  // as many, or none
+  int64_t long_beyond = 0;                      // tokens of a document
+  bool interleaved = false;
   float scaling = 1.0f;
   DType dtype = DType::kF32;
 

@@ -86,10 +86,13 @@ Schedule ScheduleFromSpec(const std::string& spec, const ModelGraph& model,
 
 void CheckSchedule(const Schedule& schedule, const ModelGraph& model, const Capacity& capacity,
                    const std::string& place) {
-  const int64_t total = std::accumulate(schedule.passes.begin(), schedule.passes.end(), int64_t{0});
   for (const int64_t pass : schedule.passes) {
-    if (pass < 1) throw UsageError("{}: passes: a pass of {} micro-batches", place, pass);
+    if (pass < 1 || pass > capacity.micro_batches) {
+      throw UsageError("{}: passes: a pass of {} micro-batches; a step of this run has up to {}",
+                       place, pass, capacity.micro_batches);
+    }
   }
+  const int64_t total = std::accumulate(schedule.passes.begin(), schedule.passes.end(), int64_t{0});
   if (total != capacity.micro_batches) {
     throw UsageError("{}: passes [{}] hold {} micro-batches; a step of this run has up to {}",
                      place, fmt::join(schedule.passes, ", "), total, capacity.micro_batches);

@@ -42,8 +42,21 @@ class Reader {
     try {
       return At(key).get<T>();
     } catch (const Json::exception&) {
-      throw UsageError("{}: {} has the wrong type", Under(key), At(key).dump());
+      RefuseType(key);
     }
+  }
+
+  // The library would cut 1.5 to 1 and take true for 1.
+  int64_t Whole(std::string_view key) const {
+    if (!At(key).is_number_integer()) RefuseType(key);
+    return Get<int64_t>(key);
+  }
+  std::vector<int64_t> WholeNumbers(std::string_view key) const {
+    if (!At(key).is_array()) RefuseType(key);
+    for (const Json& item : At(key)) {
+      if (!item.is_number_integer()) RefuseType(key);
+    }
+    return Get<std::vector<int64_t>>(key);
   }
 
   Tier GetTier(std::string_view key) const {
@@ -77,6 +90,10 @@ class Reader {
   std::string Under(std::string_view key) const { return place_ + ": " + std::string(key); }
 
  private:
+  [[noreturn]] void RefuseType(std::string_view key) const {
+    throw UsageError("{}: {} has the wrong type", Under(key), At(key).dump());
+  }
+
   const Json& json_;
   std::string place_;
 };
@@ -130,7 +147,7 @@ Json ScheduleToJson(const Schedule& schedule, const ModelGraph& model) {
 Schedule ScheduleFromJson(const Json& json, const ModelGraph& model, const Capacity& capacity,
                           const std::string& place) {
   const Reader top(json, place);
-  if (const auto version = top.Get<int>("version"); version != kVersion) {
+  if (const auto version = top.Whole("version"); version != kVersion) {
     throw UsageError("{}: version {} of the format; this program reads {}", place, version,
                      kVersion);
   }
@@ -142,14 +159,14 @@ Schedule ScheduleFromJson(const Json& json, const ModelGraph& model, const Capac
   }
   Schedule schedule;
   schedule.name = place;
-  schedule.micro_batch_tokens = top.Get<int64_t>("micro_batch_tokens");
+  schedule.micro_batch_tokens = top.Whole("micro_batch_tokens");
   if (schedule.micro_batch_tokens != capacity.micro_batch_tokens) {
     throw UsageError(
         "{}: micro_batch_tokens: the schedule was made for {}, this run has {}; set "
         "memory.micro_batch_tokens to match",
         place, schedule.micro_batch_tokens, capacity.micro_batch_tokens);
   }
-  schedule.passes = top.Get<std::vector<int64_t>>("passes");
+  schedule.passes = top.WholeNumbers("passes");
   const Reader units = top.Object("units");
   units.Only(Names(model.units));
   for (const UnitSpec& unit : model.units) {

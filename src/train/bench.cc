@@ -79,9 +79,9 @@ void PrintOps(const Json& ops) {
 Json RunBench(const Config& config, const BenchOptions& options) {
   const Path folder = FindModelFolder(config.model.name, "--model");
   const HubConfig hub = HubConfig::FromFolder(folder);
-  const RunPlan plan = MakeRunPlan(config, hub);
-  const Program& program = plan.programs->training();
   const std::unique_ptr<Device> device = OpenDevice(config.model.device, false);
+  const RunPlan plan = MakeRunPlan(config, hub, *device);
+  const Program& program = plan.programs->training();
   TrainingEngine engine(*device, *plan.programs, plan.cost, plan.engine);
   const CostModel cost = Calibrate(engine, plan.cost);
   engine.LoadWeights([&](const UnitSpec& unit, const UnitMemory& memory) {

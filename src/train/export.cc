@@ -24,11 +24,19 @@ constexpr std::array<std::string_view, 11> kSideFiles = {"tokenizer.json",
                                                          "generation_config.json",
                                                          "preprocessor_config.json"};
 
+// "out/" names the same folder as "out", but nothing could be renamed to it.
+Path WithoutLastSlash(const Path& folder) {
+  const Path normal = folder.lexically_normal();
+  return normal.has_filename() ? normal : normal.parent_path();
+}
+
 // Fills a folder beside `target` and gives it its name when everything is there.
-void MakeFolder(const Path& target, const std::function<void(const Path&)>& fill) {
+void MakeFolder(const Path& wanted, const std::function<void(const Path&)>& fill) {
+  const Path target = WithoutLastSlash(wanted);
   if (std::filesystem::exists(target)) {
     throw RunError("{}: is there already; choose another folder or remove it", target.string());
   }
+  MakeWritableFolder(target.has_parent_path() ? target.parent_path() : ".");
   const Path partial = target.string() + ".partial";
   std::filesystem::remove_all(partial);
   MakeWritableFolder(partial);

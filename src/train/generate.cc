@@ -57,6 +57,10 @@ Generated Generate(const GenerateOptions& options) {
   if (options.max_new_tokens < 1) {
     throw UsageError("--max-new-tokens: is {}; it has to be 1 or more", options.max_new_tokens);
   }
+  if (!(options.device_memory_gb >= 0 && options.device_memory_gb <= 1e6)) {
+    throw UsageError("--device-memory-gb: is {}; it has to be from 0 (no cap) to 1000000",
+                     options.device_memory_gb);
+  }
   const Path folder = FindModelFolder(options.model, "--model");
   const HubConfig hub = HubConfig::FromFolder(folder);
   const TokenizerFolder tokenizer = LoadTokenizer(folder);
@@ -68,11 +72,13 @@ Generated Generate(const GenerateOptions& options) {
   const Checkpoint checkpoint(folder);
   const std::string stored = hub.StringOr("dtype", hub.StringOr("torch_dtype", "float32"));
   const DType dtype = stored == "bfloat16" ? DType::kBF16 : DType::kF32;
-  const std::unique_ptr<ProgramSet> programs =
-      CompileFor(hub, dtype, prompt_size + options.max_new_tokens, options);
+  const std::unique_ptr<ProgramSet> programs = CompileFor(
+      hub, dtype, prompt_size + std::min<int64_t>(options.max_new_tokens, INT32_MAX), options);
+  CheckNothingLeftOver(checkpoint, programs->model());
   const int64_t context = programs->logits().capacity.micro_batch_tokens;
   if (prompt_size >= context + 1) {
-    throw UsageError("--prompt: has {} tokens; the model's context is {}", prompt_size, context);
+    throw UsageError("--prompt: has {} tokens; the model's context is {}; shorten it", prompt_size,
+                     context);
   }
   const std::unique_ptr<Device> device = OpenDevice(options.device, false);
   TrainingEngine engine(*device, *programs, CostModel(), {});

@@ -1,6 +1,8 @@
 #include "train/golden_case.h"
 
+#include <algorithm>
 #include <cstring>
+#include <functional>
 #include <string>
 
 #include "core/error.h"
@@ -34,9 +36,12 @@ GoldenCase::GoldenCase(const Path& case_folder)
   cu_seqlens = ReadVector<int64_t, int64_t>(io, "cu_seqlens", DType::kI64);
   logits = ReadVector<float, float>(io, "logits", DType::kF32);
   const bool borders = cu_seqlens.size() >= 2 && cu_seqlens.front() == 0 &&
-                       cu_seqlens.back() == static_cast<int64_t>(input_ids.size());
-  if (!borders || labels.size() != input_ids.size()) {
-    throw RunError("{}: input_ids, labels and cu_seqlens do not fit together", io.path().string());
+                       cu_seqlens.back() == static_cast<int64_t>(input_ids.size()) &&
+                       std::is_sorted(cu_seqlens.begin(), cu_seqlens.end(), std::less_equal<>());
+  const auto vocab = static_cast<size_t>(config.PositiveInt("vocab_size"));
+  if (!borders || labels.size() != input_ids.size() || logits.size() != input_ids.size() * vocab) {
+    throw RunError("{}: input_ids, labels, cu_seqlens and logits do not fit together",
+                   io.path().string());
   }
   const Path path = folder / "expected.json";
   const Json expected = ReadJsonFile(path);
@@ -53,6 +58,10 @@ GoldenCase::GoldenCase(const Path& case_folder)
     grad_norms = adamw.at("grad_norms").get<std::vector<double>>();
   } catch (const Json::exception& error) {
     throw RunError("{}: {}", path.string(), error.what());
+  }
+  if (losses.empty() || losses.size() != grad_norms.size()) {
+    throw RunError("{}: adamw: losses has {} numbers and grad_norms {}; both need one a step",
+                   path.string(), losses.size(), grad_norms.size());
   }
 }
 

@@ -17,6 +17,7 @@ namespace lazytrain {
 namespace {
 
 constexpr int64_t kMicroBatchTokens = 8192;
+constexpr int64_t kMaxMicroBatches = 4096;  // a step program lists every one
 
 // Tokens whose logits exist at once: enough rows for matrix products to be efficient where the
 // vocabulary is large, few where it is small, so that logits never rival the activations. A
@@ -79,10 +80,10 @@ CostModel GivenHardware(const HardwareSettings& hardware) {
 }
 
 NumericsKey MakeKey(const Config& config, const ModelGraph& model, const Schedule& schedule,
-                    DType gradient_dtype) {
+                    DType gradient_dtype, const Device& device) {
   NumericsKey key;
-  key.device = "cpu";
-  key.libraries = MathLibraries();
+  key.device = device.backend();
+  key.libraries = KernelsFor(device).libraries();
   Digest ops;
   for (const Segment& segment : model.loss) {
     for (const OpNode& node : segment.graph->nodes) ops.Add(node.op->Signature());
@@ -149,10 +150,17 @@ Capacity CapacityOf(const Config& config) {
   capacity.micro_batches =
       MaxMicroBatches(training.batch_size * repeats, training.batch_tokens * repeats, longest,
                       capacity.micro_batch_tokens);
+  if (capacity.micro_batches > kMaxMicroBatches) {
+    throw UsageError(
+        "{}: a step is up to {} micro-batches of {} tokens, and {} are the most; lower it, or "
+        "raise memory.micro_batch_tokens",
+        config.Place(training.batch_tokens > 0 ? "training.batch_tokens" : "training.batch_size"),
+        capacity.micro_batches, capacity.micro_batch_tokens, kMaxMicroBatches);
+  }
   return capacity;
 }
 
-RunPlan MakeRunPlan(const Config& config, const HubConfig& hub) {
+RunPlan MakeRunPlan(const Config& config, const HubConfig& hub, const Device& device) {
   RunPlan plan;
   plan.dtype = DTypeFromName(config.model.dtype, config.Place("model.dtype"));
   GraphOptions graph;
@@ -168,7 +176,7 @@ RunPlan MakeRunPlan(const Config& config, const HubConfig& hub) {
   const bool bf16 = gradients == "bf16" || (gradients == "auto" && plan.dtype == DType::kBF16);
   options.gradient_dtype = bf16 ? DType::kBF16 : DType::kF32;
   options.training = capacity;
-  plan.key = MakeKey(config, model, schedule, options.gradient_dtype);
+  plan.key = MakeKey(config, model, schedule, options.gradient_dtype, device);
   plan.programs = std::make_unique<ProgramSet>(std::move(model), std::move(schedule), options);
 
   const OptimizerSettings& optimizer = config.optimizer;

@@ -34,7 +34,7 @@ Capacity CapacityOf(const Config& config);
 
 // Throws Error when the plan does not fit the device (naming the smallest cap that would do) or the
 // host, when max_seq_len is above the model's context, and for impossible schedules.
-RunPlan MakeRunPlan(const Config& config, const HubConfig& model);
+RunPlan MakeRunPlan(const Config& config, const HubConfig& model, const Device& device);
 
 // schedule.json of the run: the schedule, its capacity, numerics key, hardware numbers, and what
 // was predicted for it.

@@ -94,21 +94,28 @@ class TrainingData {
 // The folder of a run: refused when it holds one, made when the first file goes in.
 class RunFolder {
  public:
-  explicit RunFolder(const Path& folder) : folder_(folder) {
-    for (const char* name : {"config.yaml", "metrics.jsonl", "schedule.json", "export"}) {
-      if (std::filesystem::exists(folder / name)) {
-        throw RunError(
-            "{}: this folder holds a run already ({} is there); choose another "
-            "training.output_dir",
-            folder.string(), name);
+  explicit RunFolder(const Config& config) : folder_(config.training.output_dir) {
+    const std::string& metrics = config.logging.metrics;
+    for (const char* name : {"config.yaml", "schedule.json", "export"}) {
+      if (metrics == name) {
+        throw UsageError("{}: '{}' is another file of the run; choose another name",
+                         config.Place("logging.metrics"), name);
       }
+      RefuseIfThere(name);
     }
-    MakeWritableFolder(folder);
+    RefuseIfThere(metrics);
   }
+  void Make() const { MakeWritableFolder(folder_); }
   Path operator/(const std::string& name) const { return folder_ / name; }
-  const Path& path() const { return folder_; }
 
  private:
+  void RefuseIfThere(const std::string& name) const {
+    if (!std::filesystem::exists(folder_ / name)) return;
+    throw RunError(
+        "{}: this folder holds a run already ({} is there); choose another training.output_dir",
+        folder_.string(), name);
+  }
+
   Path folder_;
 };
 
@@ -125,9 +132,11 @@ class SftRun {
  public:
   explicit SftRun(const Config& config)
       : config_(config),
+        folder_(config),
         model_folder_(FindModelFolder(config.model.name, config.Place("model.name"))),
         hub_(HubConfig::FromFolder(model_folder_)),
-        plan_(MakeRunPlan(config, hub_)),
+        device_(OpenDevice(config.model.device, false)),
+        plan_(MakeRunPlan(config, hub_, *device_)),
         tokenizer_(LoadTokenizer(model_folder_)),
         data_(config, tokenizer_, plan_.programs->training().capacity) {
     CheckVocabulary();
@@ -142,7 +151,6 @@ class SftRun {
       checkpoint.emplace(model_folder_);
       CheckNothingLeftOver(*checkpoint, plan_.programs->model());
     }
-    device_ = OpenDevice(config_.model.device, false);
     engine_ = std::make_unique<TrainingEngine>(*device_, *plan_.programs, plan_.cost, plan_.engine);
     cost_ = Calibrate(*engine_, plan_.cost);
     engine_->LoadWeights([&](const UnitSpec& unit, const UnitMemory& memory) {
@@ -153,7 +161,7 @@ class SftRun {
                        hub_.NumberOr("initializer_range", 0.02), memory);
       }
     });
-    folder_ = std::make_unique<RunFolder>(config_.training.output_dir);
+    folder_.Make();
     WriteDescription();
     return Train();
   }
@@ -180,8 +188,8 @@ class SftRun {
   void WriteDescription() {
     const Program& program = plan_.programs->training();
     const StepTimeline predicted = Simulate(program, FullStep(program.capacity), cost_);
-    WriteFile(*folder_ / "config.yaml", ToYaml(config_));
-    WriteFile(*folder_ / "schedule.json",
+    WriteFile(folder_ / "config.yaml", ToYaml(config_));
+    WriteFile(folder_ / "schedule.json",
               DescribePlan(plan_, cost_, predicted.seconds).dump(2) + "\n");
     const ModelGraph& model = plan_.programs->model();
     const DocumentSet& set = data_.set();
@@ -203,7 +211,7 @@ class SftRun {
 
   int Train() {
     const StopSignal stop;
-    LineWriter metrics(*folder_ / config_.logging.metrics);
+    LineWriter metrics(folder_ / config_.logging.metrics);
     Progress progress(config_.logging.log_interval);
     int64_t done = 0;
     double seconds = 0;
@@ -222,7 +230,7 @@ class SftRun {
     }
     progress.Finish();
     engine_->Drain();
-    ExportModel(*engine_, model_folder_, *folder_ / "export");
+    ExportModel(*engine_, model_folder_, folder_ / "export");
     Summarize(done);
     return stop.requested() && done < data_.steps() ? 130 : 0;
   }
@@ -288,9 +296,9 @@ class SftRun {
   void MaybeTrace(int64_t done, const StepRecord& record) const {
     const std::vector<int64_t>& steps = config_.logging.trace_steps;
     if (std::find(steps.begin(), steps.end(), done) == steps.end()) return;
-    WriteTrace(*folder_ / fmt::format("trace-step-{}.json", done), plan_.programs->training(),
+    WriteTrace(folder_ / fmt::format("trace-step-{}.json", done), plan_.programs->training(),
                record.report.timeline, fmt::format("measured, step {}", done));
-    WriteTrace(*folder_ / fmt::format("trace-step-{}-predicted.json", done),
+    WriteTrace(folder_ / fmt::format("trace-step-{}-predicted.json", done),
                plan_.programs->training(), record.predicted,
                fmt::format("predicted, step {}", done));
   }
@@ -322,20 +330,20 @@ class SftRun {
     }
     fmt::print("peak      {} of device memory used, {} planned\n",
                FormatBytes(engine_->device_bytes_used()), FormatBytes(plan_.device_bytes()));
-    fmt::print("model     {}\n", (*folder_ / "export").string());
+    fmt::print("model     {}\n", (folder_ / "export").string());
   }
 
   const Config& config_;
+  RunFolder folder_;
   Path model_folder_;
   HubConfig hub_;
+  std::unique_ptr<Device> device_;
   RunPlan plan_;
   TokenizerFolder tokenizer_;
   TrainingData data_;
   LearningRateSettings rates_;
   CostModel cost_;
-  std::unique_ptr<Device> device_;
   std::unique_ptr<TrainingEngine> engine_;
-  std::unique_ptr<RunFolder> folder_;
 
   double first_loss_ = 0;
   double last_loss_ = 0;

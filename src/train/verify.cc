@@ -158,7 +158,13 @@ class Verifier {
       for (const ParameterSpec& p : model.units[u].parameters) {
         for (const HubTensor& hub : p.tensors) {
           const float* ours = gradient.data() + p.element_offset + hub.offset;
-          Worst(measure, RelativeL2(ours, golden_.gradients.Find(hub.name)), hub.name);
+          const StoredTensor& reference = golden_.gradients.Find(hub.name);
+          if (reference.dtype != DType::kF32 || reference.shape != hub.shape) {
+            throw RunError("{}: {}: is {} {}; float32 {} is needed",
+                           golden_.gradients.path().string(), hub.name, Name(reference.dtype),
+                           ToString(reference.shape), ToString(hub.shape));
+          }
+          Worst(measure, RelativeL2(ours, reference), hub.name);
         }
       }
     }

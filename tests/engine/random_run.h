@@ -50,9 +50,8 @@ inline std::vector<MicroBatch> RandomStep(Random& random, int64_t vocab, int64_t
   }
   std::vector<MicroBatch> step;
   for (const DocumentRange& range : CutIntoMicroBatches(lengths, micro_batch_tokens)) {
-    step.push_back(MakeMicroBatch(
-        std::span(views).subspan(static_cast<size_t>(range.begin),
-                                 static_cast<size_t>(range.documents()))));
+    step.push_back(MakeMicroBatch(std::span(views).subspan(
+        static_cast<size_t>(range.begin), static_cast<size_t>(range.documents()))));
   }
   FinishStep(step);
   return step;
@@ -80,8 +79,7 @@ inline RandomSetup MakeRandomSetup(Random& random) {
       setup.dtype == DType::kBF16 && random.Below(2) == 0 ? DType::kBF16 : DType::kF32;
   setup.head_chunk_rows = random.Between(3, 30);
   setup.capacity.longest_document = random.Between(4, 20);
-  setup.capacity.micro_batch_tokens =
-      setup.capacity.longest_document + random.Between(0, 12);
+  setup.capacity.micro_batch_tokens = setup.capacity.longest_document + random.Between(0, 12);
   setup.capacity.documents = setup.capacity.micro_batch_tokens;
   const int64_t documents = random.Between(1, 8);
   setup.capacity.micro_batches = MaxMicroBatches(documents, 0, setup.capacity.longest_document,

@@ -7,15 +7,16 @@
 namespace lazytrain {
 namespace {
 
-// Runs `rounds` random models, each under `schedules` random schedules, against the all-resident run
-// of the same numerics key.
+// Runs `rounds` random models, each under `schedules` random schedules, against the all-resident
+// run of the same numerics key.
 void CheckRandomSchedules(uint64_t seed, int rounds, int schedules) {
   for (int round = 0; round < rounds; ++round) {
     Random random(StreamSeed(seed, static_cast<uint64_t>(round)));
     const testing::RandomSetup setup = testing::MakeRandomSetup(random);
     const ModelGraph model = setup.Graph();
     Schedule resident = ResidentSchedule(model, setup.capacity);
-    // With bf16 gradients the passes are part of the key: every schedule of this model has the same.
+    // With bf16 gradients the passes are part of the key: every schedule of this model has the
+    // same.
     const bool passes_matter = setup.gradient_dtype == DType::kBF16;
     if (passes_matter) {
       resident.passes = testing::RandomSchedule(random, model, setup.capacity, nullptr).passes;

@@ -34,6 +34,9 @@ class BpeModel {
   // Takes vocab and merges out of `json`. Throws Error naming the file if a field is missing or
   // wrong, an id is out of range or given twice, or a merge is not made of tokens.
   explicit BpeModel(TokenizerJson& json);
+  // The index points into the tokens.
+  BpeModel(const BpeModel&) = delete;
+  BpeModel& operator=(const BpeModel&) = delete;
 
   // Appends the tokens of one piece. `keep`: whether to remember the piece (words come again, whole
   // texts do not). Every use of one workspace must be with the same alphabet.

@@ -18,6 +18,9 @@ class SentencePieceEncoder : public TextEncoder {
   // model has them. Throws Error, beginning with `place`, for pieces that contradict each other.
   SentencePieceEncoder(SentencePieceModel model, const std::string& place, bool add_bos,
                        bool add_eos);
+  // The indices point into the pieces.
+  SentencePieceEncoder(const SentencePieceEncoder&) = delete;
+  SentencePieceEncoder& operator=(const SentencePieceEncoder&) = delete;
 
   // Control pieces are never read out of the text.
   std::vector<int32_t> Encode(std::string_view text, bool add_special_tokens) const override;

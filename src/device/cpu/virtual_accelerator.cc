@@ -82,20 +82,18 @@ class VirtualClock {
   }
 
   void Record(int lane, CpuEvent& event) {
+    // An event passes no earlier than what its lane waits for: that is work of no length.
+    if (!waits_[Index(lane)].empty()) Work(lane, {});
     event.logged_after = last_work_[Index(lane)];
-    std::vector<int> after = waits_[Index(lane)];
-    if (event.logged_after >= 0) after.push_back(event.logged_after);
-    recorded_.emplace_back(&event, std::move(after));
+    recorded_.emplace_back(&event, event.logged_after);
   }
 
   // Tells all events their times and begins a new log where this one ends.
   void Settle(double host_bytes_per_second) {
     const std::vector<TimedSpan> spans =
         ComputeTimeline(log_, static_cast<int>(waits_.size()), host_bytes_per_second);
-    for (const auto& [event, after] : recorded_) {
-      double seconds = 0;
-      for (const int work : after) seconds = std::max(seconds, spans[Index(work)].end);
-      event->SetSeconds(start_ + seconds);
+    for (const auto& [event, work] : recorded_) {
+      event->SetSeconds(start_ + (work < 0 ? 0.0 : spans[Index(work)].end));
     }
     double end = 0;
     for (const TimedSpan& span : spans) end = std::max(end, span.end);
@@ -111,9 +109,9 @@ class VirtualClock {
 
   double start_ = 0;
   std::vector<TimedWork> log_;
-  std::vector<std::vector<int>> waits_;  // for each lane, until its next work
-  std::vector<int> last_work_;           // for each lane, -1: none
-  std::vector<std::pair<CpuEvent*, std::vector<int>>> recorded_;  // event, the work it follows
+  std::vector<std::vector<int>> waits_;              // for each lane, until its next work
+  std::vector<int> last_work_;                       // for each lane, -1: none
+  std::vector<std::pair<CpuEvent*, int>> recorded_;  // event, the work it follows (-1: none)
 };
 
 // Everything the lanes of one device share.

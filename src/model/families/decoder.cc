@@ -261,6 +261,29 @@ SegmentChain MakeBody(const DecoderSpec& spec, DType dtype, ModelGraph& model) {
   return body;
 }
 
+// No model comes near these; beyond them numbers are damaged, and sizes would leave 64 bits.
+void CheckSize(const DecoderSpec& spec, const HubConfig& config) {
+  constexpr int64_t kLayers = 1024;
+  constexpr int64_t kHeadDim = 65536;
+  constexpr double kParameters = 1e15;
+  if (spec.layers > kLayers || spec.head_dim > kHeadDim) {
+    throw RunError("{}: {} layers with a head_dim of {}; at most {} and {} are supported",
+                   config.place(), spec.layers, spec.head_dim, kLayers, kHeadDim);
+  }
+  const auto hidden = static_cast<double>(spec.hidden);
+  const double attention =
+      2.0 * static_cast<double>(spec.q_heads + spec.kv_heads) * static_cast<double>(spec.head_dim);
+  const double layer = hidden * (attention + 3.0 * static_cast<double>(spec.intermediate));
+  const double parameters = 2.0 * hidden * static_cast<double>(spec.vocab_size) +
+                            static_cast<double>(spec.layers) * layer;
+  if (parameters > kParameters) {
+    throw RunError(
+        "{}: describes a model of {:.1e} parameters; correct hidden_size, intermediate_size, "
+        "vocab_size or the numbers of heads",
+        config.place(), parameters);
+  }
+}
+
 }  // namespace
 
 DecoderSpec ReadDecoderSpec(const HubConfig& config) {
@@ -290,7 +313,12 @@ DecoderSpec ReadDecoderSpec(const HubConfig& config) {
                    config.place(), act);
   }
   spec.max_positions = config.PositiveIntOr("max_position_embeddings", 2048);
+  CheckSize(spec, config);
   spec.norm_eps = static_cast<float>(config.NumberOr("rms_norm_eps", 1e-6));
+  if (!(spec.norm_eps >= 0.0f)) {
+    throw RunError("{}: 'rms_norm_eps' is {}; it cannot be negative", config.place(),
+                   spec.norm_eps);
+  }
   spec.tied_head = config.BoolOr("tie_word_embeddings", false);
   spec.rope = ReadRopeFrequencies(config, spec.head_dim);
   return spec;

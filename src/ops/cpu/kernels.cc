@@ -3,10 +3,11 @@
 namespace lazytrain::cpu {
 
 const KernelTable& Kernels() {
-  static const KernelTable table("cpu",
+  static const KernelTable table("cpu", "own kernels, AVX2 and FMA",
                                  {
                                      {"embedding", {EmbeddingForward, EmbeddingBackward}},
                                      {"rms_norm", {RmsNormForward, RmsNormBackward}},
+                                     {"qk_norm", {QkNormForward, QkNormBackward}},
                                      {"linear", {LinearForward, LinearBackward}},
                                      {"rope", {RopeForward, RopeBackward}},
                                      {"attention", {AttentionForward, AttentionBackward}},

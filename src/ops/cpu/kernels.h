@@ -13,6 +13,8 @@ void EmbeddingForward(const Op& op, const OpArgs& args, LaneContext& context);
 void EmbeddingBackward(const Op& op, const OpArgs& args, LaneContext& context);
 void RmsNormForward(const Op& op, const OpArgs& args, LaneContext& context);
 void RmsNormBackward(const Op& op, const OpArgs& args, LaneContext& context);
+void QkNormForward(const Op& op, const OpArgs& args, LaneContext& context);
+void QkNormBackward(const Op& op, const OpArgs& args, LaneContext& context);
 void LinearForward(const Op& op, const OpArgs& args, LaneContext& context);
 void LinearBackward(const Op& op, const OpArgs& args, LaneContext& context);
 void RopeForward(const Op& op, const OpArgs& args, LaneContext& context);

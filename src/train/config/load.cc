@@ -92,17 +92,20 @@ void CheckAvailable(const Option& option, const Setting& setting, const Config& 
   }
 }
 
-Config Defaults() {
-  Config config;
-  for (const Option& option : Options()) {
-    StoreValue(option, ReadOverride(fmt::format("{}={}", option.key, option.initial()), "default"),
-               &config);
-  }
-  return config;
+const Config& Defaults() {
+  static const Config defaults = [] {
+    Config config;
+    for (const Option& option : Options()) {
+      const std::string text = fmt::format("{}={}", option.key, option.initial());
+      StoreValue(option, ReadOverride(text, "default"), &config);
+    }
+    return config;
+  }();
+  return defaults;
 }
 
 Config Resolve(const Settings& settings, Notes* notes) {
-  const Config defaults = Defaults();
+  const Config& defaults = Defaults();
   Config config = defaults;
   for (const auto& [key, setting] : settings) {
     const Option& option = *FindOption(key);

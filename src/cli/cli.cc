@@ -71,7 +71,8 @@ void PrintError(std::string_view message) {
 
 std::string Nearest(std::string_view word, const std::vector<std::string>& names) {
   const std::vector<std::string> nearest = NearestNames(word, names, 1);
-  return nearest.empty() ? "" : fmt::format("; did you mean '{}'?", nearest[0]);
+  const bool near = !nearest.empty() && 2 * EditDistance(word, nearest[0]) <= word.size();
+  return near ? fmt::format(" (did you mean '{}'?)", nearest[0]) : "";
 }
 
 std::vector<std::string> OptionNames(const CLI::App& app) {

@@ -51,9 +51,13 @@ Json ParseJson(std::string_view text, std::string_view place, int64_t first_line
     }
     const size_t offset = error.byte > 0 ? error.byte - 1 : 0;
     throw RunError("{}:{}: malformed JSON: {}", place, first_line + LineOf(text, offset), what);
-  } catch (const Json::out_of_range&) {
-    throw RunError("{}:{}: malformed JSON: a number here or below is too large for 64 bits", place,
-                   first_line);
+  } catch (const Json::out_of_range& error) {
+    // "[json.exception.out_of_range.406] number overflow parsing '1e999'", without its place.
+    std::string_view number = error.what();
+    number = number.substr(std::min(number.find('\'') + 1, number.size()));
+    number = number.substr(0, number.find('\''));
+    throw RunError("{}:{}: malformed JSON: the number {} is too large", place,
+                   first_line + LineOf(text, text.find(number)), number);
   }
 }
 

@@ -1,4 +1,5 @@
 // Byte pair encoding: merging, the word cache, and a whole tokenizer used by several threads.
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include <map>
@@ -80,7 +81,7 @@ TEST(WordCacheTest, KeepsWordsAndForgetsAllWhenFull) {
   cache.Insert("", Ids{});
   ASSERT_TRUE(cache.Find("w0", tokens));
   EXPECT_EQ(Ids(tokens.begin(), tokens.end()), (Ids{1, 2}));
-  for (int32_t i = 1; i < 200000; ++i) cache.Insert("w" + std::to_string(i), Ids{i});
+  for (int32_t i = 1; i < 200000; ++i) cache.Insert(fmt::format("w{}", i), Ids{i});
   EXPECT_FALSE(cache.Find("w0", tokens));
   ASSERT_TRUE(cache.Find("w199999", tokens));
   EXPECT_EQ(tokens[0], 199999);

@@ -10,13 +10,13 @@
 namespace lazytrain {
 
 struct TokenizeOptions {
-  Path model;                 // the folder of the tokenizer
-  std::string file;           // its file in there; empty: tokenizer.json, else tokenizer.model
+  Path model{};               // the folder of the tokenizer
+  std::string file{};         // its file in there; empty: tokenizer.json, else tokenizer.model
   bool special = false;       // with the special tokens around a text
   bool pieces = false;        // the pieces of the pre-tokenizer instead of ids
   bool decode = false;        // ids to text
   bool skip_special = false;  // when decoding, without special tokens
-  Path input;                 // a file of JSON lines; "-": standard input
+  Path input{};               // a file of JSON lines; "-": standard input
 };
 
 // Reads {"text": ...} from every line and writes {"ids": [...]} or {"pieces": [...]}, or reads

@@ -28,7 +28,8 @@ using Field = std::variant<Access<std::string>, Access<std::vector<std::string>>
 template <auto section, auto member>
 Field At() {
   using Value = std::remove_reference_t<decltype(std::declval<Config&>().*section.*member)>;
-  return Access<Value>([](Config& config) -> Value& { return config.*section.*member; });
+  const Access<Value> access = [](Config& config) -> Value& { return config.*section.*member; };
+  return access;
 }
 
 // Of a number, or of each in a list.

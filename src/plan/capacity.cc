@@ -24,7 +24,7 @@ int64_t MaxMicroBatches(int64_t examples, int64_t tokens, int64_t longest,
   // micro_batch_tokens - longest, and together with the first of the next more than
   // micro_batch_tokens.
   const int64_t by_one = CeilDiv(tokens, micro_batch_tokens - longest + 1);
-  const int64_t by_two = 2 * CeilDiv(tokens, micro_batch_tokens + 1) + 1;
+  const int64_t by_two = 2 * (tokens / (micro_batch_tokens + 1)) + 1;
   return std::min(by_one, by_two);
 }
 

@@ -125,6 +125,25 @@ struct Use {
   bool writes;
 };
 
+// Different buffers in the same memory: one must be over entirely before the other begins, in the
+// program's order (or a value would be lost) and in time.
+template <typename CheckPair>
+void CheckShared(const Buffer& a, const std::vector<Use>& uses_a, const Buffer& b,
+                 const std::vector<Use>& uses_b, const CheckPair& check_pair) {
+  if (uses_a.empty() || uses_b.empty()) return;
+  const bool disjoint = uses_a.back().instruction < uses_b.front().instruction ||
+                        uses_b.back().instruction < uses_a.front().instruction;
+  if (!disjoint) {
+    throw InternalError("buffers '{}' and '{}' share memory while both are in use", a.name, b.name);
+  }
+  for (Use u : uses_a) {
+    for (Use v : uses_b) {
+      u.writes = true;
+      check_pair(u, v);
+    }
+  }
+}
+
 }  // namespace
 
 void AddWaits(Program& program) { WaitBuilder(program).Build(); }
@@ -193,13 +212,7 @@ void CheckOrder(const Program& program) {
       const Buffer& b = program.buffers[by_address[y]];
       if (b.offset >= a.offset + a.bytes) break;
       if (a.space != b.space) continue;
-      // Different buffers in the same memory: the earlier one must be over entirely.
-      for (Use u : uses[by_address[x]]) {
-        for (Use v : uses[by_address[y]]) {
-          u.writes = true;
-          check_pair(u, v);
-        }
-      }
+      CheckShared(a, uses[by_address[x]], b, uses[by_address[y]], check_pair);
     }
   }
 }

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "core/error.h"
+#include "core/units.h"
 #include "tests/engine/random_run.h"
 
 namespace lazytrain {

@@ -5,7 +5,6 @@
 #include "core/units.h"
 #include "report/lane_table.h"
 #include "report/trace.h"
-#include "train/device_choice.h"
 #include "train/model_folder.h"
 #include "train/run_plan.h"
 
@@ -27,7 +26,7 @@ class SimulateCommand final : public Command {
   int Run() override {
     if (!schedule_.empty()) overrides_.push_back("memory.schedule=" + schedule_);
     const Config config = LoadConfig(config_, overrides_);
-    const std::unique_ptr<Device> device = OpenDevice(config.model.device, false);
+    const std::unique_ptr<Device> device = OpenDevice(config);
     const RunPlan plan = MakeRunPlan(
         config, HubConfig::FromFolder(FindModelFolder(config.model.name, "model.name")), *device);
     const Program& program = plan.programs->training();

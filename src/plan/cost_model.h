@@ -20,6 +20,9 @@ struct HardwareRates {
   double host_update = 300e6;  // parameters updated on the host
   double device_update = 300e6;
   double launch_seconds = 5e-6;  // of any instruction
+
+  // A machine on which nothing takes time: what a throttle starts from.
+  static HardwareRates Unlimited();
 };
 
 class CostModel {

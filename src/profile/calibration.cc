@@ -112,8 +112,11 @@ std::vector<MicroBatch> MakeFullStep(const Capacity& capacity, int64_t vocab_siz
 
 CostModel Calibrate(TrainingEngine& engine, const CostModel& given) {
   const Program& program = engine.programs().training();
+  // A step of two micro-batches has every kind of instruction; the others stay empty.
+  Capacity capacity = program.capacity;
+  capacity.micro_batches = std::min<int64_t>(2, capacity.micro_batches);
   const std::vector<MicroBatch> step =
-      MakeFullStep(program.capacity, engine.programs().model().vocab_size, 0);
+      MakeFullStep(capacity, engine.programs().model().vocab_size, 0);
   StepRows rows;
   for (const MicroBatch& batch : step) rows.push_back(batch.Rows());
   Calibrator calibrator(program, given);

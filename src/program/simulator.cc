@@ -1,6 +1,8 @@
 #include "program/simulator.h"
 
 #include <algorithm>
+#include <limits>
+#include <map>
 #include <utility>
 
 namespace lazytrain {
@@ -56,8 +58,10 @@ struct DemandVisitor {
     const auto parameters = static_cast<double>(ParameterCount(program, update.unit));
     const HardwareRates& rates = cost.rates();
     if (program.lanes[instruction.lane].kind == LaneKind::kHost) {
-      return {rates.launch_seconds + parameters / rates.host_update,
-              static_cast<int64_t>(UpdateBytes(program, update))};
+      // Arithmetic or memory, whichever is slower; alone it has all of the host's bandwidth.
+      const double bytes = UpdateBytes(program, update);
+      const double seconds = std::max(parameters / rates.host_update, bytes / rates.host_bytes);
+      return {rates.launch_seconds + seconds, static_cast<int64_t>(bytes)};
     }
     return {rates.launch_seconds + parameters / rates.device_update, 0};
   }
@@ -136,6 +140,35 @@ StepTimeline SummarizeTimeline(const Program& program, std::vector<TimedSpan> sp
   }
   timeline.spans = std::move(spans);
   return timeline;
+}
+
+std::vector<MemoryPoint> MemoryCurve(const Program& program, const StepTimeline& timeline,
+                                     int space) {
+  constexpr double kNever = std::numeric_limits<double>::infinity();
+  std::vector<TimedSpan> lives(program.buffers.size(), TimedSpan{kNever, 0});
+  for (size_t i = 0; i < program.instructions.size(); ++i) {
+    for (const auto* touched : {&program.instructions[i].reads, &program.instructions[i].writes}) {
+      for (const int b : *touched) {
+        lives[b].start = std::min(lives[b].start, timeline.spans[i].start);
+        lives[b].end = std::max(lives[b].end, timeline.spans[i].end);
+      }
+    }
+  }
+  int64_t bytes = 0;
+  std::map<double, int64_t> changes;
+  for (size_t b = 0; b < program.buffers.size(); ++b) {
+    const Buffer& buffer = program.buffers[b];
+    if (buffer.space != space) continue;
+    if (buffer.persistent) {
+      bytes += buffer.bytes;
+    } else if (lives[b].start < kNever) {
+      changes[lives[b].start] += buffer.bytes;
+      changes[lives[b].end] -= buffer.bytes;
+    }
+  }
+  std::vector<MemoryPoint> curve = {{0, bytes}};
+  for (const auto& [seconds, change] : changes) curve.push_back({seconds, bytes += change});
+  return curve;
 }
 
 StepTimeline Simulate(const Program& program, const StepRows& step, const CostModel& cost) {

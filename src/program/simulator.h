@@ -54,6 +54,14 @@ struct StepTimeline {
 // Busy and stall times from spans, however they were obtained.
 StepTimeline SummarizeTimeline(const Program& program, std::vector<TimedSpan> spans);
 
+// Bytes of a space in use over time, persistent buffers included: a point at every change.
+struct MemoryPoint {
+  double seconds = 0;
+  int64_t bytes = 0;
+};
+std::vector<MemoryPoint> MemoryCurve(const Program& program, const StepTimeline& timeline,
+                                     int space);
+
 StepTimeline Simulate(const Program& program, const StepRows& step, const CostModel& cost);
 
 }  // namespace lazytrain

@@ -1,5 +1,7 @@
 #include "report/trace.h"
 
+#include <utility>
+
 #include "core/json.h"
 
 namespace lazytrain {
@@ -26,6 +28,16 @@ void WriteTrace(const Path& path, const Program& program, const StepTimeline& ti
                       {"name", instruction.name},
                       {"ts", span.start * 1e6},
                       {"dur", (span.end - span.start) * 1e6}});
+  }
+  for (const auto& [space, name] :
+       {std::pair{kDeviceSpace, "device memory"}, std::pair{kHostSpace, "host memory"}}) {
+    for (const MemoryPoint& point : MemoryCurve(program, timeline, space)) {
+      events.push_back({{"ph", "C"},
+                        {"pid", 1},
+                        {"name", name},
+                        {"ts", point.seconds * 1e6},
+                        {"args", {{"bytes", point.bytes}}}});
+    }
   }
   const Json trace = {{"displayTimeUnit", "ms"}, {"traceEvents", std::move(events)}};
   WriteFile(path, trace.dump() + "\n");

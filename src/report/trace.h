@@ -1,5 +1,5 @@
 // Timelines as Chrome/Perfetto traces (the JSON array format): one row a lane, one slice an
-// instruction; predicted and measured steps use the same names.
+// instruction, and the memory in use as counters; predicted and measured steps use the same names.
 #pragma once
 
 #include <string>

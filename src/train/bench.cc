@@ -12,7 +12,6 @@
 #include "core/units.h"
 #include "profile/calibration.h"
 #include "report/lane_table.h"
-#include "train/device_choice.h"
 #include "train/model_folder.h"
 #include "train/run_plan.h"
 
@@ -79,11 +78,11 @@ void PrintOps(const Json& ops) {
 Json RunBench(const Config& config, const BenchOptions& options) {
   const Path folder = FindModelFolder(config.model.name, "--model");
   const HubConfig hub = HubConfig::FromFolder(folder);
-  const std::unique_ptr<Device> device = OpenDevice(config.model.device, false);
+  const std::unique_ptr<Device> device = OpenDevice(config);
   const RunPlan plan = MakeRunPlan(config, hub, *device);
   const Program& program = plan.programs->training();
-  TrainingEngine engine(*device, *plan.programs, plan.cost, plan.engine);
-  const CostModel cost = Calibrate(engine, plan.cost);
+  TrainingEngine engine(*device, *plan.programs, plan.demand, plan.engine);
+  const CostModel cost = WithGivenRates(Calibrate(engine, plan.cost), config.hardware);
   engine.LoadWeights([&](const UnitSpec& unit, const UnitMemory& memory) {
     InitializeUnit(unit, static_cast<uint64_t>(config.training.seed),
                    hub.NumberOr("initializer_range", 0.02), memory);

@@ -1,5 +1,6 @@
 #include "train/run_plan.h"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,6 +13,7 @@
 #include "core/units.h"
 #include "model/family.h"
 #include "ops/kernel.h"
+#include "train/device_choice.h"
 
 namespace lazytrain {
 namespace {
@@ -69,14 +71,18 @@ Schedule MakeSchedule(const Config& config, const ModelGraph& model, const Capac
   return schedule;
 }
 
-CostModel GivenHardware(const HardwareSettings& hardware) {
-  CostModel cost;
-  HardwareRates& rates = cost.rates();
-  if (hardware.h2d_gbps) rates.h2d_bytes = *hardware.h2d_gbps * 1e9;
-  if (hardware.d2h_gbps) rates.d2h_bytes = *hardware.d2h_gbps * 1e9;
-  if (hardware.host_gbps) rates.host_bytes = *hardware.host_gbps * 1e9;
-  if (hardware.gemm_tflops) rates.gemm_flops = *hardware.gemm_tflops * 1e12;
-  return cost;
+// A schedule file may come from a run whose bits this one cannot reproduce; that is no error, but
+// the user should know.
+void NoteKeyDifferences(const std::string& spec, const NumericsKey& key) {
+  if (!std::filesystem::is_regular_file(spec)) return;
+  const Json json = ReadJsonFile(spec);
+  if (!json.contains("numerics_key")) return;
+  const NumericsKey before = NumericsKey::FromJson(json.at("numerics_key"), spec);
+  if (before == key) return;
+  Note(
+      "{}: numerics_key differs in {}: the bits of this run are not those of the run it was made "
+      "for",
+      spec, fmt::join(key.Differences(before), ", "));
 }
 
 NumericsKey MakeKey(const Config& config, const ModelGraph& model, const Schedule& schedule,
@@ -132,6 +138,25 @@ void CheckHostMemory(const Config& config, const RunPlan& plan) {
 
 }  // namespace
 
+std::unique_ptr<Device> OpenDevice(const Config& config) {
+  return OpenDevice(config.model.device, false, config.hardware.throttle,
+                    config.hardware.host_gbps.value_or(0.0) * 1e9);
+}
+
+CostModel WithGivenRates(const CostModel& measured, const HardwareSettings& hardware) {
+  CostModel cost = measured;
+  HardwareRates& rates = cost.rates();
+  if (hardware.h2d_gbps) rates.h2d_bytes = *hardware.h2d_gbps * 1e9;
+  if (hardware.d2h_gbps) rates.d2h_bytes = *hardware.d2h_gbps * 1e9;
+  if (hardware.host_gbps) rates.host_bytes = *hardware.host_gbps * 1e9;
+  if (hardware.gemm_tflops) rates.gemm_flops = *hardware.gemm_tflops * 1e12;
+  // A throttled update takes what its memory traffic takes; what was measured had others beside it.
+  if (hardware.throttle && hardware.host_gbps) {
+    rates.host_update = HardwareRates::Unlimited().host_update;
+  }
+  return cost;
+}
+
 Capacity CapacityOf(const Config& config) {
   const int64_t longest = config.dataset.max_seq_len;
   const TrainingSettings& training = config.training;
@@ -177,13 +202,15 @@ RunPlan MakeRunPlan(const Config& config, const HubConfig& hub, const Device& de
   options.gradient_dtype = bf16 ? DType::kBF16 : DType::kF32;
   options.training = capacity;
   plan.key = MakeKey(config, model, schedule, options.gradient_dtype, device);
+  NoteKeyDifferences(ScheduleSpec(config), plan.key);
   plan.programs = std::make_unique<ProgramSet>(std::move(model), std::move(schedule), options);
 
   const OptimizerSettings& optimizer = config.optimizer;
   plan.engine.adamw = {optimizer.beta1, optimizer.beta2, optimizer.eps,
                        config.training.weight_decay};
   plan.engine.max_grad_norm = optimizer.clip == "off" ? 0.0 : config.training.max_grad_norm;
-  plan.cost = GivenHardware(config.hardware);
+  plan.cost = WithGivenRates(CostModel(), config.hardware);
+  plan.demand = WithGivenRates(CostModel(HardwareRates::Unlimited()), config.hardware);
   plan.device_cap = BytesFromGB(config.memory.device_memory_gb);
   CheckDeviceMemory(config, plan);
   CheckHostMemory(config, plan);

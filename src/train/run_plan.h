@@ -18,7 +18,8 @@ struct RunPlan {
   DType dtype = DType::kBF16;
   std::unique_ptr<ProgramSet> programs;
   EngineOptions engine;
-  CostModel cost;  // hardware numbers as given, defaults else
+  CostModel cost;    // hardware numbers as given, defaults else
+  CostModel demand;  // how long work takes at least, when the device is throttled
   NumericsKey key;
   int64_t device_cap = 0;  // bytes
 
@@ -27,6 +28,12 @@ struct RunPlan {
     return programs->PeakBytes(kHostSpace) + programs->PeakBytes(kStoreSpace);
   }
 };
+
+// The device that a configuration names, throttled if it says so.
+std::unique_ptr<Device> OpenDevice(const Config& config);
+
+// What was measured, but for the numbers that the configuration gives.
+CostModel WithGivenRates(const CostModel& measured, const HardwareSettings& hardware);
 
 // The largest micro-batch and step that a configuration allows. Throws Error for settings that do
 // not fit together (a micro-batch shorter than max_seq_len).

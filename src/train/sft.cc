@@ -19,7 +19,6 @@
 #include "profile/calibration.h"
 #include "report/lane_table.h"
 #include "report/trace.h"
-#include "train/device_choice.h"
 #include "train/export.h"
 #include "train/model_folder.h"
 #include "train/progress.h"
@@ -135,7 +134,7 @@ class SftRun {
         folder_(config),
         model_folder_(FindModelFolder(config.model.name, config.Place("model.name"))),
         hub_(HubConfig::FromFolder(model_folder_)),
-        device_(OpenDevice(config.model.device, false)),
+        device_(OpenDevice(config)),
         plan_(MakeRunPlan(config, hub_, *device_)),
         tokenizer_(LoadTokenizer(model_folder_)),
         data_(config, tokenizer_, plan_.programs->training().capacity) {
@@ -151,8 +150,9 @@ class SftRun {
       checkpoint.emplace(model_folder_);
       CheckNothingLeftOver(*checkpoint, plan_.programs->model());
     }
-    engine_ = std::make_unique<TrainingEngine>(*device_, *plan_.programs, plan_.cost, plan_.engine);
-    cost_ = Calibrate(*engine_, plan_.cost);
+    engine_ =
+        std::make_unique<TrainingEngine>(*device_, *plan_.programs, plan_.demand, plan_.engine);
+    cost_ = WithGivenRates(Calibrate(*engine_, plan_.cost), config_.hardware);
     engine_->LoadWeights([&](const UnitSpec& unit, const UnitMemory& memory) {
       if (checkpoint) {
         ReadUnit(*checkpoint, unit, memory);

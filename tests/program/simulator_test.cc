@@ -65,5 +65,31 @@ TEST(Simulator, EqualsTheExecutorOnTheVirtualClock) {
   }
 }
 
+// The memory curve of a simulated step never passes the planned peak, and reaches the persistent
+// part.
+TEST(Simulator, TheMemoryCurveStaysBelowThePeak) {
+  for (uint64_t round = 0; round < 40; ++round) {
+    Random random(StreamSeed(12, round));
+    const testing::RandomSetup setup = testing::MakeRandomSetup(random);
+    const ModelGraph model = setup.Graph();
+    const ProgramSet programs(setup.Graph(),
+                              testing::RandomSchedule(random, model, setup.capacity, nullptr),
+                              testing::OptionsOf(setup));
+    const Program& program = programs.training();
+    const StepTimeline timeline =
+        Simulate(program, FullStep(program.capacity), CostModel(SlowRates(random)));
+    for (const int space : {kDeviceSpace, kHostSpace}) {
+      int64_t most = 0;
+      for (const MemoryPoint& point : MemoryCurve(program, timeline, space)) {
+        most = std::max(most, point.bytes);
+      }
+      ASSERT_LE(most, program.peak_bytes[space]);
+      ASSERT_GT(most, 0);
+      ASSERT_EQ(MemoryCurve(program, timeline, space).back().bytes,
+                programs.persistent().bytes[space]);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace lazytrain

@@ -48,5 +48,6 @@ std::unique_ptr<Command> MakeVerifyCommand();
 std::unique_ptr<Command> MakeGenerateCommand();
 std::unique_ptr<Command> MakeTokenizeCommand();
 std::unique_ptr<Command> MakeExportCommand();
+std::unique_ptr<Command> MakeModelCommand();
 
 }  // namespace lazytrain

@@ -11,6 +11,7 @@ std::vector<std::unique_ptr<Command>> AllCommands() {
   commands.push_back(MakeGenerateCommand());
   commands.push_back(MakeTokenizeCommand());
   commands.push_back(MakeExportCommand());
+  commands.push_back(MakeModelCommand());
   return commands;
 }
 

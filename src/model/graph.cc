@@ -1,5 +1,7 @@
 #include "model/graph.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -31,6 +33,20 @@ int64_t SegmentGraph::GroupBytes(int group, const RowCounts& rows) const {
   int64_t bytes = 0;
   for (const int value : groups[group].values) bytes += values[value].Bytes(rows);
   return bytes;
+}
+
+std::string SegmentGraph::Signature() const {
+  std::string text = name;
+  for (const ValueSpec& value : values) {
+    text += fmt::format("|{},{},{},{}", value.name, Name(value.dtype),
+                        static_cast<int>(value.extent), value.cols);
+  }
+  for (const OpNode& node : nodes) {
+    text += fmt::format("|{}={}:{}>{}", node.name, node.op->Signature(),
+                        fmt::join(node.inputs, ","), fmt::join(node.outputs, ","));
+    for (const WeightRef& ref : node.weights) text += fmt::format(";{}.{}", ref.slot, ref.parameter);
+  }
+  return text;
 }
 
 int64_t ModelGraph::ParameterCount() const {
@@ -73,13 +89,13 @@ GraphBuilder::GraphBuilder(std::string name, DType dtype)
   graph_->name = std::move(name);
 }
 
-int GraphBuilder::Batch(std::string name, DType dtype, Extent extent) {
-  graph_->values.push_back({std::move(name), dtype, extent, 1, ValueOrigin::kBatch});
+int GraphBuilder::Batch(std::string name, DType dtype, Extent extent, int64_t cols) {
+  graph_->values.push_back({std::move(name), dtype, extent, cols, ValueOrigin::kBatch});
   return static_cast<int>(graph_->values.size()) - 1;
 }
 
-int GraphBuilder::LiveIn(std::string name, int64_t cols) {
-  graph_->values.push_back({std::move(name), dtype_, Extent::kTokens, cols, ValueOrigin::kLiveIn});
+int GraphBuilder::LiveIn(std::string name, int64_t cols, Extent extent) {
+  graph_->values.push_back({std::move(name), dtype_, extent, cols, ValueOrigin::kLiveIn});
   return static_cast<int>(graph_->values.size()) - 1;
 }
 

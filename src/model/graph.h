@@ -61,6 +61,8 @@ struct SegmentGraph {
   int FindGroup(std::string_view name) const;  // -1: none
   // Bytes of a group's values.
   int64_t GroupBytes(int group, const RowCounts& rows) const;
+  // Everything that two graphs have to agree on to be one.
+  std::string Signature() const;
 };
 
 // Where a live-in comes from.
@@ -103,8 +105,8 @@ class GraphBuilder {
  public:
   GraphBuilder(std::string name, DType dtype);
 
-  int Batch(std::string name, DType dtype, Extent extent = Extent::kTokens);
-  int LiveIn(std::string name, int64_t cols);
+  int Batch(std::string name, DType dtype, Extent extent = Extent::kTokens, int64_t cols = 1);
+  int LiveIn(std::string name, int64_t cols, Extent extent = Extent::kTokens);
   // A value that the next op writes. `group` names the group it is kept with (empty: its own name).
   int Value(std::string name, int64_t cols, std::string group = "");
   int Value(std::string name, DType dtype, Extent extent, int64_t cols, std::string group = "");
@@ -112,6 +114,7 @@ class GraphBuilder {
            std::vector<int> outputs, std::vector<WeightRef> weights = {});
 
   DType dtype() const { return dtype_; }
+  const ValueSpec& value(int value) const { return graph_->values[value]; }
   std::shared_ptr<const SegmentGraph> Finish();
 
  private:

@@ -29,6 +29,14 @@ HubConfig HubConfig::FromFolder(const Path& folder) {
   return HubConfig(std::move(json), path.string());
 }
 
+HubConfig HubConfig::WithDefaults(const Json& defaults) const {
+  Json json = json_;
+  for (const auto& [key, value] : defaults.items()) {
+    if (!json.contains(key)) json[key] = value;
+  }
+  return HubConfig(std::move(json), place_);
+}
+
 const Json* HubConfig::Find(std::string_view key) const {
   const auto found = json_.find(key);
   return found == json_.end() || found->is_null() ? nullptr : &*found;

@@ -18,6 +18,9 @@ class HubConfig {
   static HubConfig FromFolder(const Path& folder);
   HubConfig(Json json, std::string place) : json_(std::move(json)), place_(std::move(place)) {}
 
+  // This object with `defaults` where a key is missing (a null stays: it means "none").
+  HubConfig WithDefaults(const Json& defaults) const;
+
   // Present and not null.
   bool Has(std::string_view key) const;
   // Required: throws when missing or of another type.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 #include "model/hub_config.h"
@@ -9,14 +10,30 @@
 namespace lazytrain {
 
 struct RopeFrequencies {
-  std::vector<float> inverse;  // rotary_channels / 2
-  float scaling = 1.0f;        // factor on cosine and sine
+  std::vector<float> inverse;       // rotary_channels / 2
+  std::vector<float> long_inverse;  // empty, or those of documents of more than long_beyond tokens
+  int64_t long_beyond = 0;
+  float scaling = 1.0f;  // factor on cosine and sine
 };
 
-// Reads `rope_theta` and `rope_scaling` (transformers 4.x) or `rope_parameters` (5.x). Types:
-// default, linear (Chen et al. 2023: all frequencies over `factor`), llama3 (as published with
-// Llama 3.1: long wavelengths over `factor`, short ones kept, a linear blend between). An unknown
-// type throws Error naming it.
-RopeFrequencies ReadRopeFrequencies(const HubConfig& config, int64_t rotary_channels);
+struct RopeDefaults {
+  double theta = 10000.0;
+  // Layers of this type ("full_attention") have parameters of their own, where they are listed by
+  // type; empty: one set for all.
+  std::string_view layer_type;
+};
+
+// Reads `rope_theta` and `rope_scaling` (transformers 4.x) or `rope_parameters` (5.x; of all layers
+// or by layer type). Types: default (also where rope has several axes that text does not tell
+// apart: mrope), linear (Chen et al. 2023: all frequencies over `factor`), dynamic (as default:
+// it changes only documents longer than max_position_embeddings, which do not occur), llama3 (as
+// published with Llama 3.1: long wavelengths over `factor`, short ones kept, a linear blend
+// between), yarn (Peng et al. 2023), longrope or su (Ding et al. 2024). An unknown type throws
+// Error naming it.
+RopeFrequencies ReadRopeFrequencies(const HubConfig& config, int64_t rotary_channels,
+                                    const RopeDefaults& defaults = {});
+
+// head_dim times `partial_rotary_factor` (of the file, or `fallback`), rounded down.
+int64_t RotaryChannels(const HubConfig& config, int64_t head_dim, double fallback);
 
 }  // namespace lazytrain

@@ -16,6 +16,9 @@ struct HubTensor {
   std::string name;    // "model.layers.0.self_attn.q_proj.weight"
   Shape shape;         // as in the safetensors file
   int64_t offset = 0;  // elements from the parameter's first
+  // Not negative: this is one entry, along the first dimension, of a stored tensor that stacks
+  // several (all experts of a layer); `shape` is the entry's.
+  int64_t entry = -1;
 };
 
 enum class Init { kNormal, kOnes, kZeros };

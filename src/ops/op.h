@@ -17,6 +17,8 @@ enum class Direction { kForward, kBackward };
 enum class Extent {
   kTokens,    // one row a token of the micro-batch
   kSelected,  // one row a token whose logits are wanted
+  kPatches,   // one row a patch of an image, where there is a vision tower
+  kImageTokens,  // one row a token that an image becomes for the language model
 };
 
 // The sizes of a micro-batch that shapes, costs and workspaces are functions of; also used for
@@ -26,10 +28,24 @@ struct RowCounts {
   int64_t documents = 0;
   int64_t longest_document = 0;  // tokens
   int64_t selected = 0;
+  int64_t patches = 0;
+  int64_t image_tokens = 0;
   // Sum over documents of length squared: what causal attention costs twice of.
   double squared_lengths = 0;
 
-  int64_t rows(Extent extent) const { return extent == Extent::kTokens ? tokens : selected; }
+  int64_t rows(Extent extent) const {
+    switch (extent) {
+      case Extent::kTokens:
+        return tokens;
+      case Extent::kSelected:
+        return selected;
+      case Extent::kPatches:
+        return patches;
+      case Extent::kImageTokens:
+        return image_tokens;
+    }
+    return 0;
+  }
 };
 
 struct OpCost {

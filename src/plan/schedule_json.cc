@@ -101,6 +101,7 @@ class Reader {
 template <typename Items>
 std::vector<std::string> Names(const Items& items) {
   std::vector<std::string> names;
+  names.reserve(items.size());
   for (const auto& item : items) names.push_back(item.name);
   return names;
 }

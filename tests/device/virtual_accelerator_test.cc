@@ -20,7 +20,7 @@ TEST(GuardedBlock, FaultsBeyondItsEnd) {
   EXPECT_EQ(reinterpret_cast<uintptr_t>(block.base()) % kAlignment, 0u);
   std::memset(block.base(), 1, static_cast<size_t>(block.bytes()));
   EXPECT_DEATH(block.base()[block.bytes()] = std::byte{1}, "");
-  EXPECT_DEATH(block.base()[-8192] = std::byte{1}, "");
+  EXPECT_DEATH(block.base()[-4096] = std::byte{1}, "");
 }
 
 TEST(GuardedBlock, DiscardedFloatsAreNaN) {

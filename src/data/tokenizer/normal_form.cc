@@ -46,7 +46,8 @@ void ForEachEntry(std::string_view table, Take take) {
     } else {
       numbers.push_back(std::exchange(number, 0));
       if (c != ';') continue;
-      take(in_range ? first : numbers[0], numbers[0], std::u32string_view(numbers).substr(1));
+      const std::u32string_view all = numbers;
+      take(in_range ? first : all[0], all[0], all.substr(1));
       numbers.clear();
       in_range = false;
     }

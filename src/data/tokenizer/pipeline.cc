@@ -123,6 +123,7 @@ void Pipeline::FillMatchers() {
     if (token.normalized && normalizer_ != nullptr) normalizer_->Apply(pattern);
     (token.normalized ? normalized_matcher_ : raw_matcher_).Add(pattern, token);
     added_text_[token.id] = std::move(pattern);
+    if (token.special) special_ids_.insert(token.id);
   }
 }
 
@@ -221,9 +222,6 @@ std::optional<std::string> Pipeline::IdToToken(int32_t id) const {
   return *token;
 }
 
-bool Pipeline::IsSpecial(int32_t id) const {
-  return std::any_of(added_.begin(), added_.end(),
-                     [&](const AddedToken& token) { return token.special && token.id == id; });
-}
+bool Pipeline::IsSpecial(int32_t id) const { return special_ids_.contains(id); }
 
 }  // namespace lazytrain

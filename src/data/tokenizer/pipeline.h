@@ -20,7 +20,7 @@
 
 namespace lazytrain {
 
-class Pipeline : public TextEncoder {
+class Pipeline final : public TextEncoder {
  public:
   // Uses up `json`. Throws Error naming the file and the component.
   explicit Pipeline(TokenizerJson& json);
@@ -58,6 +58,7 @@ class Pipeline : public TextEncoder {
   // What a token decodes to: for one that is sought in normalised text, its normalised form.
   std::unordered_map<int32_t, std::string> added_text_;
   std::unordered_set<std::string> special_;
+  std::unordered_set<int32_t> special_ids_;
   TokenMatcher raw_matcher_;         // of the text as it is
   TokenMatcher normalized_matcher_;  // of the normalised text
   int64_t id_limit_ = 0;

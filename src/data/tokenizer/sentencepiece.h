@@ -12,7 +12,7 @@
 
 namespace lazytrain {
 
-class SentencePieceEncoder : public TextEncoder {
+class SentencePieceEncoder final : public TextEncoder {
  public:
   // `add_bos`, `add_eos`: whether `add_special_tokens` means <s> in front and </s> behind, if the
   // model has them. Throws Error, beginning with `place`, for pieces that contradict each other.

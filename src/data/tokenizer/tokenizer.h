@@ -49,7 +49,8 @@ class Tokenizer {
 
   std::optional<int32_t> TokenToId(std::string_view token) const;
   std::optional<std::string> IdToToken(int32_t id) const;
-  // Whether the token is marked special (Decode passes over it if asked to).
+  // Whether the file marks the token as special. Decode passes over these if asked to, but for
+  // those whose normalised form is not what the file says.
   bool IsSpecial(int32_t id) const;
   // One more than the largest id: the rows that an embedding needs at least.
   int64_t vocab_size() const;

@@ -1,11 +1,10 @@
 #include "model/families/decoder.h"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
-#include <map>
 #include <memory>
-#include <string>
 #include <utility>
 
 #include "core/error.h"
@@ -14,209 +13,108 @@
 #include "ops/gather_rows.h"
 #include "ops/linear.h"
 #include "ops/lm_head_loss.h"
+#include "ops/normalized_head.h"
+#include "ops/planned_op.h"
+#include "ops/qk_norm.h"
 #include "ops/rms_norm.h"
 #include "ops/rope.h"
+#include "ops/soft_capped_lm_head_loss.h"
 #include "ops/swiglu.h"
 
 namespace lazytrain {
 namespace {
 
-ParameterSpec Matrix(std::string name, DType dtype, int64_t cols,
-                     const std::vector<std::pair<std::string, int64_t>>& hub_rows) {
-  ParameterSpec parameter;
-  parameter.name = std::move(name);
-  parameter.cols = cols;
-  parameter.dtype = dtype;
-  parameter.decays = true;
-  for (const auto& [hub_name, rows] : hub_rows) {
-    parameter.tensors.push_back({hub_name, {rows, cols}, parameter.rows * cols});
-    parameter.rows += rows;
+Heads ReadHeads(const HubConfig& config, int64_t hidden) {
+  Heads heads;
+  heads.q = config.PositiveInt("num_attention_heads");
+  heads.kv = config.PositiveIntOr("num_key_value_heads", heads.q);
+  if (!config.Has("head_dim") && hidden % heads.q != 0) {
+    throw RunError("{}: 'hidden_size' {} is not a multiple of 'num_attention_heads' {}",
+                   config.place(), hidden, heads.q);
   }
-  return parameter;
+  heads.dim = config.PositiveIntOr("head_dim", hidden / heads.q);
+  if (heads.q % heads.kv != 0) {
+    throw RunError("{}: 'num_attention_heads' {} is not a multiple of 'num_key_value_heads' {}",
+                   config.place(), heads.q, heads.kv);
+  }
+  if (heads.dim % 2 != 0) {
+    throw RunError("{}: 'head_dim' is {}; rotary embeddings need an even number", config.place(),
+                   heads.dim);
+  }
+  return heads;
 }
 
-ParameterSpec Vector(std::string name, DType dtype, Init init,
-                     const std::vector<std::pair<std::string, int64_t>>& hub_sizes) {
-  ParameterSpec parameter;
-  parameter.name = std::move(name);
-  parameter.rows = 1;
-  parameter.dtype = dtype;
-  parameter.init = init;
-  for (const auto& [hub_name, size] : hub_sizes) {
-    parameter.tensors.push_back({hub_name, {size}, parameter.cols});
-    parameter.cols += size;
-  }
-  return parameter;
-}
-
-// Positions of a layer unit's parameters; -1 where the model has none.
-struct LayerWeights {
-  int input_norm = -1, qkv = -1, qkv_bias = -1, o = -1, o_bias = -1;
-  int post_norm = -1, gate_up = -1, gate_up_bias = -1, down = -1, down_bias = -1;
-};
-
-struct LayerUnit {
-  UnitSpec unit;
-  LayerWeights weights;
-};
-
-LayerUnit MakeLayerUnit(const DecoderSpec& spec, DType dtype, int64_t layer) {
-  LayerUnit made;
-  made.unit.name = fmt::format("layers.{}", layer);
-  const std::string prefix = fmt::format("model.layers.{}.", layer);
-  const int64_t q = spec.q_heads * spec.head_dim;
-  const int64_t kv = spec.kv_heads * spec.head_dim;
-  const std::string attn = prefix + "self_attn.";
-  const std::string mlp = prefix + "mlp.";
-  UnitSpec& unit = made.unit;
-  LayerWeights& at = made.weights;
-  at.input_norm = unit.Add(
-      Vector("input_norm", dtype, Init::kOnes, {{prefix + "input_layernorm.weight", spec.hidden}}));
-  at.qkv = unit.Add(Matrix(
-      "qkv", dtype, spec.hidden,
-      {{attn + "q_proj.weight", q}, {attn + "k_proj.weight", kv}, {attn + "v_proj.weight", kv}}));
-  if (spec.qkv_bias) {
-    at.qkv_bias = unit.Add(Vector(
-        "qkv.bias", dtype, Init::kZeros,
-        {{attn + "q_proj.bias", q}, {attn + "k_proj.bias", kv}, {attn + "v_proj.bias", kv}}));
-  }
-  at.o = unit.Add(Matrix("o", dtype, q, {{attn + "o_proj.weight", spec.hidden}}));
-  if (spec.o_bias) {
-    at.o_bias =
-        unit.Add(Vector("o.bias", dtype, Init::kZeros, {{attn + "o_proj.bias", spec.hidden}}));
-  }
-  at.post_norm = unit.Add(Vector("post_norm", dtype, Init::kOnes,
-                                 {{prefix + "post_attention_layernorm.weight", spec.hidden}}));
-  at.gate_up = unit.Add(Matrix("gate_up", dtype, spec.hidden,
-                               {{mlp + "gate_proj.weight", spec.intermediate},
-                                {mlp + "up_proj.weight", spec.intermediate}}));
-  if (spec.mlp_bias) {
-    at.gate_up_bias = unit.Add(Vector(
-        "gate_up.bias", dtype, Init::kZeros,
-        {{mlp + "gate_proj.bias", spec.intermediate}, {mlp + "up_proj.bias", spec.intermediate}}));
-  }
-  at.down =
-      unit.Add(Matrix("down", dtype, spec.intermediate, {{mlp + "down_proj.weight", spec.hidden}}));
-  if (spec.mlp_bias) {
-    at.down_bias =
-        unit.Add(Vector("down.bias", dtype, Init::kZeros, {{mlp + "down_proj.bias", spec.hidden}}));
-  }
-  return made;
-}
-
-std::shared_ptr<RmsNorm> MakeNorm(const DecoderSpec& spec, DType dtype, Extent extent) {
+std::shared_ptr<RmsNorm> FinalNorm(const DecoderSpec& spec, DType dtype, Extent extent) {
   auto norm = std::make_shared<RmsNorm>();
   norm->hidden = spec.hidden;
-  norm->eps = spec.norm_eps;
+  norm->eps = spec.norm.eps;
+  norm->scale_offset = spec.norm.scale_offset;
   norm->dtype = dtype;
   norm->extent = extent;
   return norm;
 }
 
-std::shared_ptr<Linear> MakeLinear(DType dtype, int64_t in_features, int64_t out_features,
-                                   bool bias, bool residual) {
-  auto linear = std::make_shared<Linear>();
-  linear->in_features = in_features;
-  linear->out_features = out_features;
-  linear->has_bias = bias;
-  linear->has_residual = residual;
-  linear->dtype = dtype;
-  linear->output_dtype = dtype;
-  return linear;
+// Output projection and loss.
+std::shared_ptr<const Op> LossOp(const DecoderSpec& spec, const GraphOptions& options,
+                                 HeadKind kind) {
+  LmHeadLoss plain;
+  plain.vocab_size = spec.vocab_size;
+  plain.hidden = spec.hidden;
+  plain.chunk_rows = options.head_chunk_rows;
+  plain.dtype = options.dtype;
+  if (kind == HeadKind::kPlain) return std::make_shared<LmHeadLoss>(plain);
+  if (kind == HeadKind::kNormalized) {
+    auto op = std::make_shared<NormalizedLmHeadLoss>();
+    op->loss = plain;
+    return op;
+  }
+  auto op = std::make_shared<SoftCappedLmHeadLoss>();
+  op->loss = plain;
+  return op;
 }
 
-std::vector<WeightRef> Refs(int weight, int bias) {
-  std::vector<WeightRef> refs = {{0, weight}};
-  if (bias >= 0) refs.push_back({0, bias});
-  return refs;
+// Output projection alone.
+std::shared_ptr<const Op> LogitsOp(const DecoderSpec& spec, DType dtype, HeadKind kind) {
+  Linear plain;
+  plain.in_features = spec.hidden;
+  plain.out_features = spec.vocab_size;
+  plain.dtype = dtype;
+  plain.output_dtype = DType::kF32;
+  plain.extent = Extent::kSelected;
+  if (kind == HeadKind::kPlain) return std::make_shared<Linear>(plain);
+  if (kind == HeadKind::kNormalized) {
+    auto op = std::make_shared<NormalizedLinear>();
+    op->linear = plain;
+    return op;
+  }
+  auto op = std::make_shared<PlannedOp>();
+  op->name = "soft_capped_linear";
+  op->attributes = plain.Signature();
+  op->extent = Extent::kSelected;
+  op->flops = 2.0 * static_cast<double>(spec.hidden) * static_cast<double>(spec.vocab_size);
+  op->bytes = static_cast<double>(spec.vocab_size) * 4.0;
+  op->needs = {{0}, {0}, true};
+  return op;
 }
 
-// x -> norm -> qkv -> rope -> attention -> o + x = mid
-int AddAttention(GraphBuilder& graph, const DecoderSpec& spec, const LayerWeights& at,
-                 int64_t window, int x) {
-  const DType dtype = graph.dtype();
-  const int64_t q = spec.q_heads * spec.head_dim;
-  const int64_t qkv_cols = (spec.q_heads + 2 * spec.kv_heads) * spec.head_dim;
-  const int norm = graph.Value("norm1", spec.hidden);
-  graph.Add("norm1", MakeNorm(spec, dtype, Extent::kTokens), {x}, {norm}, {{0, at.input_norm}});
-  const int qkv = graph.Value("qkv", qkv_cols);
-  graph.Add("qkv_proj", MakeLinear(dtype, spec.hidden, qkv_cols, spec.qkv_bias, false), {norm},
-            {qkv}, Refs(at.qkv, at.qkv_bias));
-  auto rope = std::make_shared<Rope>();
-  rope->q_heads = spec.q_heads;
-  rope->kv_heads = spec.kv_heads;
-  rope->head_dim = spec.head_dim;
-  rope->inverse_frequencies = spec.rope.inverse;
-  rope->scaling = spec.rope.scaling;
-  rope->dtype = dtype;
-  graph.Add("rope", rope, {qkv, graph.Batch("positions", DType::kI32)}, {qkv});
-  auto attention = std::make_shared<Attention>();
-  attention->q_heads = spec.q_heads;
-  attention->kv_heads = spec.kv_heads;
-  attention->head_dim = spec.head_dim;
-  attention->scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(spec.head_dim)));
-  attention->window = window;
-  attention->dtype = dtype;
-  const int attn = graph.Value("attn", q);
-  const int lse = graph.Value("lse", DType::kF32, Extent::kTokens, spec.q_heads, "attn");
-  graph.Add("attention", attention, {qkv}, {attn, lse});
-  const int mid = graph.Value("mid", spec.hidden);
-  graph.Add("o_proj", MakeLinear(dtype, q, spec.hidden, spec.o_bias, true), {attn, x}, {mid},
-            Refs(at.o, at.o_bias));
-  return mid;
-}
-
-// mid -> norm -> gate_up -> swiglu -> down + mid = out
-void AddMlp(GraphBuilder& graph, const DecoderSpec& spec, const LayerWeights& at, int mid) {
-  const DType dtype = graph.dtype();
-  const int norm = graph.Value("norm2", spec.hidden);
-  graph.Add("norm2", MakeNorm(spec, dtype, Extent::kTokens), {mid}, {norm}, {{0, at.post_norm}});
-  const int gate_up = graph.Value("gate_up", 2 * spec.intermediate);
-  graph.Add("gate_up_proj",
-            MakeLinear(dtype, spec.hidden, 2 * spec.intermediate, spec.mlp_bias, false), {norm},
-            {gate_up}, Refs(at.gate_up, at.gate_up_bias));
-  auto swiglu = std::make_shared<Swiglu>();
-  swiglu->intermediate = spec.intermediate;
-  swiglu->dtype = dtype;
-  const int act = graph.Value("act", spec.intermediate);
-  graph.Add("swiglu", swiglu, {gate_up}, {act});
-  const int out = graph.Value("out", spec.hidden);
-  graph.Add("down_proj", MakeLinear(dtype, spec.intermediate, spec.hidden, spec.mlp_bias, true),
-            {act, mid}, {out}, Refs(at.down, at.down_bias));
-}
-
-std::shared_ptr<const SegmentGraph> MakeEmbedding(const DecoderSpec& spec, DType dtype) {
-  GraphBuilder graph("embedding", dtype);
-  auto embedding = std::make_shared<Embedding>();
-  embedding->vocab_size = spec.vocab_size;
-  embedding->hidden = spec.hidden;
-  embedding->dtype = dtype;
-  const int ids = graph.Batch("input_ids", DType::kI32);
-  const int out = graph.Value("out", spec.hidden);
-  graph.Add("embedding", embedding, {ids}, {out}, {{0, 0}});
-  return graph.Finish();
-}
-
-std::shared_ptr<const SegmentGraph> MakeLossHead(const DecoderSpec& spec, DType dtype,
-                                                 int64_t chunk_rows, WeightRef head) {
-  GraphBuilder graph("loss_head", dtype);
+std::shared_ptr<const SegmentGraph> MakeLossHead(const DecoderSpec& spec,
+                                                 const GraphOptions& options, HeadKind kind,
+                                                 WeightRef head) {
+  GraphBuilder graph("loss_head", options.dtype);
   const int x = graph.LiveIn("x", spec.hidden);
   const int norm = graph.Value("norm", spec.hidden);
-  graph.Add("final_norm", MakeNorm(spec, dtype, Extent::kTokens), {x}, {norm}, {{0, 0}});
-  auto loss = std::make_shared<LmHeadLoss>();
-  loss->vocab_size = spec.vocab_size;
-  loss->hidden = spec.hidden;
-  loss->chunk_rows = chunk_rows;
-  loss->dtype = dtype;
+  graph.Add("final_norm", FinalNorm(spec, options.dtype, Extent::kTokens), {x}, {norm}, {{0, 0}});
   const int targets = graph.Batch("targets", DType::kI32);
   const int weights = graph.Batch("loss_weights", DType::kF32);
   const int token_loss = graph.Value("token_loss", DType::kF32, Extent::kTokens, 1);
-  graph.Add("lm_head_loss", loss, {norm, targets, weights}, {token_loss}, {head});
+  graph.Add("lm_head_loss", LossOp(spec, options, kind), {norm, targets, weights}, {token_loss}, {head});
   return graph.Finish();
 }
 
-std::shared_ptr<const SegmentGraph> MakeLogitsHead(const DecoderSpec& spec, DType dtype,
+std::shared_ptr<const SegmentGraph> MakeLogitsHead(const DecoderSpec& spec,
+                                                   const GraphOptions& options, HeadKind kind,
                                                    WeightRef head) {
+  const DType dtype = options.dtype;
   GraphBuilder graph("logits_head", dtype);
   const int x = graph.LiveIn("x", spec.hidden);
   auto gather = std::make_shared<GatherRows>();
@@ -226,39 +124,10 @@ std::shared_ptr<const SegmentGraph> MakeLogitsHead(const DecoderSpec& spec, DTyp
   const int chosen = graph.Value("chosen", dtype, Extent::kSelected, spec.hidden);
   graph.Add("choose", gather, {x, rows}, {chosen});
   const int norm = graph.Value("norm", dtype, Extent::kSelected, spec.hidden);
-  graph.Add("final_norm", MakeNorm(spec, dtype, Extent::kSelected), {chosen}, {norm}, {{0, 0}});
-  auto linear = MakeLinear(dtype, spec.hidden, spec.vocab_size, false, false);
-  linear->extent = Extent::kSelected;
-  linear->output_dtype = DType::kF32;
+  graph.Add("final_norm", FinalNorm(spec, dtype, Extent::kSelected), {chosen}, {norm}, {{0, 0}});
   const int logits = graph.Value("logits", DType::kF32, Extent::kSelected, spec.vocab_size);
-  graph.Add("lm_head", linear, {norm}, {logits}, {head});
+  graph.Add("lm_head", LogitsOp(spec, dtype, kind), {norm}, {logits}, {head});
   return graph.Finish();
-}
-
-// Embedding and layers: what both chains begin with.
-SegmentChain MakeBody(const DecoderSpec& spec, DType dtype, ModelGraph& model) {
-  UnitSpec embedding{"embedding", {}, 0, 0};
-  embedding.Add(
-      Matrix("table", dtype, spec.hidden, {{"model.embed_tokens.weight", spec.vocab_size}}));
-  model.units.push_back(std::move(embedding));
-  SegmentChain body = {{"embedding", MakeEmbedding(spec, dtype), {0}, {}}};
-  std::map<int64_t, std::shared_ptr<const SegmentGraph>> graph_of_window;
-  for (int64_t layer = 0; layer < spec.layers; ++layer) {
-    LayerUnit made = MakeLayerUnit(spec, dtype, layer);
-    const int64_t window = spec.windows.empty() ? 0 : spec.windows[layer];
-    auto& graph = graph_of_window[window];
-    if (graph == nullptr) {
-      GraphBuilder builder("layer", dtype);
-      const int x = builder.LiveIn("x", spec.hidden);
-      AddMlp(builder, spec, made.weights, AddAttention(builder, spec, made.weights, window, x));
-      graph = builder.Finish();
-    }
-    const Segment& before = body.back();
-    const ValueSource x{static_cast<int>(body.size()) - 1, before.graph->FindValue("out")};
-    body.push_back({made.unit.name, graph, {static_cast<int>(model.units.size())}, {x}});
-    model.units.push_back(std::move(made.unit));
-  }
-  return body;
 }
 
 // No model comes near these; beyond them numbers are damaged, and sizes would leave 64 bits.
@@ -266,13 +135,13 @@ void CheckSize(const DecoderSpec& spec, const HubConfig& config) {
   constexpr int64_t kLayers = 1024;
   constexpr int64_t kHeadDim = 65536;
   constexpr double kParameters = 1e15;
-  if (spec.layers > kLayers || spec.head_dim > kHeadDim) {
+  if (spec.layers > kLayers || spec.heads.dim > kHeadDim) {
     throw RunError("{}: {} layers with a head_dim of {}; at most {} and {} are supported",
-                   config.place(), spec.layers, spec.head_dim, kLayers, kHeadDim);
+                   config.place(), spec.layers, spec.heads.dim, kLayers, kHeadDim);
   }
   const auto hidden = static_cast<double>(spec.hidden);
   const double attention =
-      2.0 * static_cast<double>(spec.q_heads + spec.kv_heads) * static_cast<double>(spec.head_dim);
+      2.0 * static_cast<double>(spec.heads.q + spec.heads.kv) * static_cast<double>(spec.heads.dim);
   const double layer = hidden * (attention + 3.0 * static_cast<double>(spec.intermediate));
   const double parameters = 2.0 * hidden * static_cast<double>(spec.vocab_size) +
                             static_cast<double>(spec.layers) * layer;
@@ -293,68 +162,188 @@ DecoderSpec ReadDecoderSpec(const HubConfig& config) {
   spec.hidden = config.PositiveInt("hidden_size");
   spec.intermediate = config.PositiveInt("intermediate_size");
   spec.layers = config.PositiveInt("num_hidden_layers");
-  spec.q_heads = config.PositiveInt("num_attention_heads");
-  spec.kv_heads = config.PositiveIntOr("num_key_value_heads", spec.q_heads);
-  if (!config.Has("head_dim") && spec.hidden % spec.q_heads != 0) {
-    throw RunError("{}: 'hidden_size' {} is not a multiple of 'num_attention_heads' {}",
-                   config.place(), spec.hidden, spec.q_heads);
-  }
-  spec.head_dim = config.PositiveIntOr("head_dim", spec.hidden / spec.q_heads);
-  if (spec.q_heads % spec.kv_heads != 0) {
-    throw RunError("{}: 'num_attention_heads' {} is not a multiple of 'num_key_value_heads' {}",
-                   config.place(), spec.q_heads, spec.kv_heads);
-  }
-  if (spec.head_dim % 2 != 0) {
-    throw RunError("{}: 'head_dim' is {}; rotary embeddings need an even number", config.place(),
-                   spec.head_dim);
-  }
-  if (const std::string act = config.StringOr("hidden_act", "silu"); act != "silu") {
-    throw RunError("{}: the activation '{}' is not supported in this architecture; silu is",
-                   config.place(), act);
-  }
+  spec.heads = ReadHeads(config, spec.hidden);
+  RequireOneOf(config, "hidden_act", {"silu", "swish"});
   spec.max_positions = config.PositiveIntOr("max_position_embeddings", 2048);
   CheckSize(spec, config);
-  spec.norm_eps = static_cast<float>(config.NumberOr("rms_norm_eps", 1e-6));
-  if (!(spec.norm_eps >= 0.0f)) {
+  spec.norm.eps = static_cast<float>(config.NumberOr("rms_norm_eps", 1e-6));
+  if (!(spec.norm.eps >= 0.0f)) {
     throw RunError("{}: 'rms_norm_eps' is {}; it cannot be negative", config.place(),
-                   spec.norm_eps);
+                   spec.norm.eps);
   }
   spec.tied_head = config.BoolOr("tie_word_embeddings", false);
-  spec.rope = ReadRopeFrequencies(config, spec.head_dim);
   return spec;
 }
 
-ModelGraph BuildDecoder(const DecoderSpec& spec, const GraphOptions& options) {
-  ModelGraph model;
-  model.architecture = spec.architecture;
-  model.vocab_size = spec.vocab_size;
-  model.max_positions = spec.max_positions;
-  model.dtype = options.dtype;
-  const SegmentChain body = MakeBody(spec, options.dtype, model);
+void RequireOneOf(const HubConfig& config, const std::string& key,
+                  const std::vector<std::string>& supported) {
+  if (!config.Has(key)) return;
+  const std::string value = config.String(key);
+  if (std::find(supported.begin(), supported.end(), value) != supported.end()) return;
+  throw RunError("{}: '{}' is '{}', which this architecture does not support here; it has to be {}",
+                 config.place(), key, value, fmt::join(supported, " or "));
+}
 
-  UnitSpec head{"head", {}, 0, 0};
-  head.Add(Vector("norm", options.dtype, Init::kOnes, {{"model.norm.weight", spec.hidden}}));
-  std::vector<int> head_units = {static_cast<int>(model.units.size())};
-  WeightRef projection;
-  if (spec.tied_head) {
-    head_units.push_back(0);
-    projection = {1, 0};
-  } else {
-    projection = {0, head.Add(Matrix("projection", options.dtype, spec.hidden,
-                                     {{"lm_head.weight", spec.vocab_size}}))};
+std::vector<std::string> ReadLayerTypes(const HubConfig& config, int64_t layers,
+                                        const std::vector<std::string>& supported) {
+  if (!config.Has("layer_types")) return {};
+  const Json& types = config.json().at("layer_types");
+  if (!types.is_array() || static_cast<int64_t>(types.size()) != layers) {
+    throw RunError("{}: 'layer_types' has to list one type for each of {} layers", config.place(),
+                   layers);
   }
-  model.units.push_back(std::move(head));
+  std::vector<std::string> result;
+  for (const Json& type : types) {
+    result.push_back(type.is_string() ? type.get<std::string>() : type.dump());
+    if (std::find(supported.begin(), supported.end(), result.back()) == supported.end()) {
+      throw RunError("{}: 'layer_types' holds '{}'; this architecture has {}", config.place(),
+                     result.back(), fmt::join(supported, ", "));
+    }
+  }
+  return result;
+}
 
-  const ValueSource x{static_cast<int>(body.size()) - 1, body.back().graph->FindValue("out")};
-  model.loss = body;
-  model.loss.push_back({"head",
-                        MakeLossHead(spec, options.dtype, options.head_chunk_rows, projection),
-                        head_units,
-                        {x}});
-  model.logits = body;
-  model.logits.push_back(
-      {"head", MakeLogitsHead(spec, options.dtype, projection), head_units, {x}});
-  return model;
+std::vector<int64_t> ReadQwenWindows(const HubConfig& config, int64_t layers) {
+  std::vector<int64_t> windows(static_cast<size_t>(layers), 0);
+  const std::vector<std::string> types = ReadLayerTypes(config, layers);
+  if (!config.BoolOr("use_sliding_window", false) || !config.Has("sliding_window")) return windows;
+  const int64_t window = config.PositiveInt("sliding_window");
+  // May be 0, which PositiveInt refuses: then every layer has the window.
+  const int64_t first = config.Has("max_window_layers") ? config.Int("max_window_layers") : 28;
+  for (int64_t i = 0; i < layers; ++i) {
+    const auto at = static_cast<size_t>(i);
+    if (types.empty() ? i >= first : types[at] == "sliding_attention") windows[at] = window;
+  }
+  return windows;
+}
+
+void AddEmbedding(ModelBuilder& model, const DecoderSpec& spec, const std::string& tensor,
+                  double scale) {
+  SegmentBuilder segment("embedding", "embedding", "", model.options().dtype);
+  auto embedding = std::make_shared<Embedding>();
+  embedding->vocab_size = spec.vocab_size;
+  embedding->hidden = spec.hidden;
+  embedding->dtype = segment.dtype();
+  const int ids = segment.graph().Batch("input_ids", DType::kI32);
+  const int rows = segment.graph().Value(scale == 1.0 ? "out" : "rows", spec.hidden);
+  const WeightRef table =
+      segment.Matrix("table", spec.hidden, {{tensor + ".weight", spec.vocab_size}});
+  segment.graph().Add("embedding", embedding, {ids}, {rows}, {table});
+  if (scale != 1.0) {
+    auto op = std::make_shared<PlannedOp>();
+    op->name = "scale";
+    op->attributes = fmt::format("{},{:a}", spec.hidden, scale);
+    op->flops = static_cast<double>(spec.hidden);
+    op->bytes = 2.0 * static_cast<double>(spec.hidden * SizeOf(segment.dtype()));
+    op->backward_ratio = 1;
+    op->needs = {{}, {}, false};
+    segment.graph().Add("scale", op, {rows}, {segment.graph().Value("out", spec.hidden)});
+  }
+  model.Add(std::move(segment));
+}
+
+SegmentBuilder MakeLayer(const ModelBuilder& model, int64_t index, const std::string& prefix) {
+  return {fmt::format("layers.{}", index), "layer", fmt::format("{}{}.", prefix, index),
+          model.options().dtype};
+}
+
+int AddQkv(SegmentBuilder& layer, const DecoderSpec& spec, int x, bool bias,
+           const std::string& value) {
+  return layer.Project({"qkv",
+                        value,
+                        {{"self_attn.q_proj", spec.heads.q_cols()},
+                         {"self_attn.k_proj", spec.heads.kv_cols()},
+                         {"self_attn.v_proj", spec.heads.kv_cols()}},
+                        bias},
+                       x);
+}
+
+int AddQkNorm(SegmentBuilder& layer, const DecoderSpec& spec, int x, bool per_head) {
+  auto op = std::make_shared<QkNorm>();
+  op->q_heads = spec.heads.q;
+  op->kv_heads = spec.heads.kv;
+  op->head_dim = spec.heads.dim;
+  op->per_head = per_head;
+  op->eps = spec.norm.eps;
+  op->scale_offset = spec.norm.scale_offset;
+  op->dtype = layer.dtype();
+  const Init init = op->scale_offset == 0.0f ? Init::kOnes : Init::kZeros;
+  const WeightRef q = layer.Vector("q_norm", init, {{"self_attn.q_norm.weight", op->group(0)}});
+  const WeightRef k = layer.Vector("k_norm", init, {{"self_attn.k_norm.weight", op->group(1)}});
+  const int qkv = layer.graph().Value("qkv", layer.cols(x));
+  layer.graph().Add("qk_norm", op, {x}, {qkv}, {q, k});
+  return qkv;
+}
+
+void AddRope(SegmentBuilder& layer, const Heads& heads, const RopeFrequencies& rope, int qkv,
+             bool interleaved) {
+  auto op = std::make_shared<Rope>();
+  op->q_heads = heads.q;
+  op->kv_heads = heads.kv;
+  op->head_dim = heads.dim;
+  op->inverse_frequencies = rope.inverse;
+  op->long_inverse_frequencies = rope.long_inverse;
+  op->long_beyond = rope.long_beyond;
+  op->scaling = rope.scaling;
+  op->interleaved = interleaved;
+  op->dtype = layer.dtype();
+  layer.graph().Add("rope", op, {qkv, layer.graph().Batch("positions", DType::kI32)}, {qkv});
+}
+
+int AddAttention(SegmentBuilder& layer, const Heads& heads, int qkv, int64_t window) {
+  auto op = std::make_shared<Attention>();
+  op->q_heads = heads.q;
+  op->kv_heads = heads.kv;
+  op->head_dim = heads.dim;
+  op->scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(heads.dim)));
+  op->window = window;
+  op->dtype = layer.dtype();
+  const int attn = layer.graph().Value("attn", heads.q_cols());
+  const int lse = layer.graph().Value("lse", DType::kF32, Extent::kTokens, heads.q, "attn");
+  layer.graph().Add("attention", op, {qkv}, {attn, lse});
+  return attn;
+}
+
+int AddSwiglu(SegmentBuilder& layer, int gate_up) {
+  auto op = std::make_shared<Swiglu>();
+  op->intermediate = layer.cols(gate_up) / 2;
+  op->dtype = layer.dtype();
+  const int act = layer.graph().Value("act", op->intermediate);
+  layer.graph().Add("swiglu", op, {gate_up}, {act});
+  return act;
+}
+
+void AddMlp(SegmentBuilder& layer, const DecoderSpec& spec, int x, int residual, bool bias) {
+  const int gate_up =
+      layer.Project({"gate_up",
+                     "gate_up",
+                     {{"mlp.gate_proj", spec.intermediate}, {"mlp.up_proj", spec.intermediate}},
+                     bias},
+                    x);
+  layer.Project({"down", "out", {{"mlp.down_proj", spec.hidden}}, bias}, AddSwiglu(layer, gate_up),
+                residual);
+}
+
+void AddLayer(ModelBuilder& model, SegmentBuilder layer) {
+  const ValueSource x = model.Last();
+  model.Add(std::move(layer), {x});
+}
+
+ModelGraph FinishDecoder(ModelBuilder& model, const DecoderSpec& spec, const HeadSpec& head) {
+  const GraphOptions& options = model.options();
+  const Init init = spec.norm.scale_offset == 0.0f ? Init::kOnes : Init::kZeros;
+  UnitSpec unit{"head", {}, 0, 0};
+  unit.Add(VectorOf("norm", options.dtype, init, {{head.norm + ".weight", spec.hidden}}));
+  WeightRef projection{1, 0};
+  if (!spec.tied_head) {
+    projection = {0, unit.Add(MatrixOf("projection", options.dtype, spec.hidden,
+                                       {{head.projection + ".weight", spec.vocab_size}}))};
+  }
+  const int tied_unit = spec.tied_head ? model.embedding_unit() : -1;
+  return model.Finish(std::move(unit), tied_unit,
+                      MakeLossHead(spec, options, head.kind, projection),
+                      MakeLogitsHead(spec, options, head.kind, projection), spec.vocab_size,
+                      spec.max_positions);
 }
 
 }  // namespace lazytrain

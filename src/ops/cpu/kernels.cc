@@ -12,6 +12,10 @@ const KernelTable& Kernels() {
                                      {"rope", {RopeForward, RopeBackward}},
                                      {"attention", {AttentionForward, AttentionBackward}},
                                      {"swiglu", {SwigluForward, SwigluBackward}},
+                                     {"regroup_heads", {RegroupHeadsForward, RegroupHeadsBackward}},
+                                     {"normalized_lm_head_loss",
+                                      {NormalizedLmHeadLossForward, NormalizedLmHeadLossBackward}},
+                                     {"normalized_linear", {NormalizedLinearForward, nullptr}},
                                      {"gather_rows", {GatherRowsForward, nullptr}},
                                      {"lm_head_loss", {LmHeadLossForward, LmHeadLossBackward}},
                                  });

@@ -26,6 +26,7 @@ class Resolver {
   }
   std::vector<TensorView> Views(const std::vector<Operand>& operands) const {
     std::vector<TensorView> views;
+    views.reserve(operands.size());
     for (const Operand& operand : operands) views.push_back(View(operand));
     return views;
   }
@@ -249,6 +250,7 @@ RunResult Executor::Run(const Program& program, std::span<const MicroBatch> step
   device_.Synchronize();
 
   std::vector<TimedSpan> spans;
+  spans.reserve(static_cast<size_t>(count));
   double begin = count > 0 ? starts_[0]->seconds() : 0;
   for (int i = 0; i < count; ++i) begin = std::min(begin, starts_[i]->seconds());
   for (int i = 0; i < count; ++i) {

@@ -1,0 +1,130 @@
+// Rotary embeddings of neighbouring channels, and with frequencies for long documents.
+#include "ops/rope.h"
+#include "tests/ops/reference.h"
+
+namespace lazytrain::testing {
+namespace {
+
+Rope MakeOp(int64_t head_dim, int64_t rotary, DType dtype) {
+  Rope op;
+  op.q_heads = 3;
+  op.kv_heads = 1;
+  op.head_dim = head_dim;
+  op.scaling = 1.5f;
+  op.dtype = dtype;
+  for (int64_t i = 0; i < rotary / 2; ++i) {
+    op.inverse_frequencies.push_back(1.0f / static_cast<float>(1 + i));
+  }
+  return op;
+}
+
+OpCase MakeCase(const Rope& op, const std::vector<int32_t>& lengths) {
+  std::mt19937 random(static_cast<uint32_t>(op.head_dim));
+  OpCase test;
+  test.op = &op;
+  std::vector<double> positions;
+  for (const int32_t length : lengths) {
+    for (int32_t t = 0; t < length; ++t) positions.push_back(t);
+    test.cu_seqlens.push_back(test.cu_seqlens.back() + length);
+  }
+  const auto rows = static_cast<int64_t>(positions.size());
+  const int64_t cols = (op.q_heads + 2 * op.kv_heads) * op.head_dim;
+  test.inputs = {Buffer::Random(op.dtype, rows, cols, random),
+                 Buffer::Of(DType::kI32, rows, 1, positions)};
+  test.outputs = {{op.dtype, rows, cols}};
+  test.d_outputs = {Buffer::Random(op.dtype, rows, cols, random)};
+  return test;
+}
+
+// Channel i of a head in the order "all first of a pair, then all second".
+int64_t Halved(int64_t i, int64_t rotary) {
+  if (i >= rotary) return i;
+  return i % 2 * (rotary / 2) + i / 2;
+}
+
+Array Reorder(const Rope& op, const Array& values, bool to_halves) {
+  const auto rotary = static_cast<int64_t>(2 * op.inverse_frequencies.size());
+  Array result = values;
+  const int64_t cols = (op.q_heads + 2 * op.kv_heads) * op.head_dim;
+  for (size_t at = 0; at < values.size(); ++at) {
+    const auto col = static_cast<int64_t>(at) % cols;
+    if (col >= (op.q_heads + op.kv_heads) * op.head_dim) continue;
+    const int64_t channel = col % op.head_dim;
+    const size_t other = at - static_cast<size_t>(channel) +
+                         static_cast<size_t>(Halved(channel, rotary));
+    if (to_halves) {
+      result[other] = values[at];
+    } else {
+      result[at] = values[other];
+    }
+  }
+  return result;
+}
+
+Reference InterleavedReference(const Rope& op) {
+  return {[=](const Arrays& inputs, const Arrays&) -> Arrays {
+            const Array x = Reorder(op, inputs[0], true);
+            return {Reorder(op, TurnReference(op, x, inputs[1], 1.0), false)};
+          },
+          [=](const Arrays& inputs, const Arrays&, const Arrays& d_outputs) {
+            const Array d = Reorder(op, d_outputs[0], true);
+            return ReferenceGradients{
+                {Reorder(op, TurnReference(op, d, inputs[1], -1.0), false), {}}, {}};
+          }};
+}
+
+TEST(RopeLayouts, NeighboursTurn) {
+  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    for (const auto& [head_dim, rotary] : {std::pair{8, 8}, {16, 8}, {160, 140}}) {
+      Rope op = MakeOp(head_dim, rotary, dtype);
+      op.interleaved = true;
+      OpCase test = MakeCase(op, {5, 12});
+      test.reference = InterleavedReference(op);
+      CheckOp(test);
+    }
+  }
+}
+
+TEST(RopeLayouts, OnePairByHand) {
+  Rope op = MakeOp(4, 2, DType::kF32);
+  op.q_heads = 1;
+  op.scaling = 1.0f;
+  op.interleaved = true;
+  OpCase test = MakeCase(op, {2});
+  test.inputs[0] = Buffer::Of(DType::kF32, 2, 12, {1, 0, 5, 6, 1, 2, 7, 8, 9, 9, 9, 9,  //
+                                                   1, 0, 5, 6, 1, 2, 7, 8, 9, 9, 9, 9});
+  const std::vector<double> y = RunForward(test, 1).outputs[0].values();
+  // Position 0 stays; position 1 turns by one radian: (1, 0) to (cos 1, sin 1).
+  EXPECT_EQ(y[0], 1.0);
+  EXPECT_NEAR(y[12], 0.5403023, 1e-6);
+  EXPECT_NEAR(y[13], 0.8414710, 1e-6);
+  EXPECT_EQ(y[14], 5.0);
+  EXPECT_NEAR(y[16], 1 * 0.5403023 - 2 * 0.8414710, 1e-6);
+  EXPECT_EQ(y[20], 9.0);
+}
+
+TEST(RopeLayouts, LongDocumentsHaveTheirOwnFrequencies) {
+  Rope op = MakeOp(8, 8, DType::kF32);
+  op.long_inverse_frequencies = {0.5f, 0.25f, 0.125f, 0.0625f};
+  op.long_beyond = 6;
+  Rope only_long = op;
+  only_long.inverse_frequencies = op.long_inverse_frequencies;
+  // Six tokens are not long yet.
+  OpCase test = MakeCase(op, {6, 7, 2});
+  const auto turn = [=](const Array& values, const Array& positions, double direction) {
+    Array result = TurnReference(op, values, positions, direction);
+    const Array turned = TurnReference(only_long, values, positions, direction);
+    std::copy(turned.begin() + 6 * 40, turned.begin() + 13 * 40, result.begin() + 6 * 40);
+    return result;
+  };
+  test.reference = {[=](const Arrays& inputs, const Arrays&) -> Arrays {
+                      return {turn(inputs[0], inputs[1], 1.0)};
+                    },
+                    [=](const Arrays& inputs, const Arrays&, const Arrays& d_outputs) {
+                      return ReferenceGradients{{turn(d_outputs[0], inputs[1], -1.0), {}}, {}};
+                    }};
+  CheckOp(test);
+}
+
+}  // namespace
+}  // namespace lazytrain::testing

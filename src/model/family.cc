@@ -21,6 +21,7 @@ std::span<const Family> Families() {
       Family{"gemma3_text", BuildGemma3, Reference::kPlanOnly},
       Family{"glm", BuildGlm},
       Family{"glm4", BuildGlm4},
+      Family{"glm4_moe", BuildGlm4Moe, Reference::kPlanOnly},
       Family{"glm4_moe_lite", BuildDeepSeekV3, Reference::kPlanOnly},
       Family{"gpt_oss", BuildGptOss, Reference::kPlanOnly},
       Family{"internlm2", BuildInternLm2, Reference::kByHand},

@@ -44,6 +44,7 @@ ModelGraph BuildGemma2(const HubConfig& config, const GraphOptions& options);
 ModelGraph BuildGemma3(const HubConfig& config, const GraphOptions& options);
 ModelGraph BuildGlm(const HubConfig& config, const GraphOptions& options);
 ModelGraph BuildGlm4(const HubConfig& config, const GraphOptions& options);
+ModelGraph BuildGlm4Moe(const HubConfig& config, const GraphOptions& options);
 ModelGraph BuildGptOss(const HubConfig& config, const GraphOptions& options);
 ModelGraph BuildInternLm2(const HubConfig& config, const GraphOptions& options);
 ModelGraph BuildInternVl(const HubConfig& config, const GraphOptions& options);

@@ -44,7 +44,8 @@ std::string SegmentGraph::Signature() const {
   for (const OpNode& node : nodes) {
     text += fmt::format("|{}={}:{}>{}", node.name, node.op->Signature(),
                         fmt::join(node.inputs, ","), fmt::join(node.outputs, ","));
-    for (const WeightRef& ref : node.weights) text += fmt::format(";{}.{}", ref.slot, ref.parameter);
+    for (const WeightRef& ref : node.weights)
+      text += fmt::format(";{}.{}", ref.slot, ref.parameter);
   }
   return text;
 }

@@ -106,8 +106,8 @@ int SegmentBuilder::Project(const Projection& projection, int x, int residual) {
   std::vector<WeightRef> weights = {
       Matrix(projection.name, op->in_features, WithSuffix(projection.tensors, ".weight"))};
   if (projection.bias) {
-    weights.push_back(Vector(projection.name + ".bias", Init::kZeros,
-                             WithSuffix(projection.tensors, ".bias")));
+    weights.push_back(
+        Vector(projection.name + ".bias", Init::kZeros, WithSuffix(projection.tensors, ".bias")));
   }
   const int y = graph_.Value(projection.value, dtype(), op->extent, op->out_features);
   std::vector<int> inputs = {x};

@@ -144,7 +144,8 @@ void LongRope(const Rope& rope, RopeFrequencies& result) {
   result.inverse = DividedFrequencies(rope, "short_factor");
   result.long_inverse = DividedFrequencies(rope, "long_factor");
   result.long_beyond = static_cast<int64_t>(context);
-  const double stretch = factor <= 1.0 ? 1.0 : std::sqrt(1.0 + std::log(factor) / std::log(context));
+  const double stretch =
+      factor <= 1.0 ? 1.0 : std::sqrt(1.0 + std::log(factor) / std::log(context));
   result.scaling = static_cast<float>(rope.parameters.NumberOr("attention_factor", stretch));
 }
 
@@ -154,8 +155,8 @@ struct Scaling {
 };
 
 constexpr std::array kScalings = {
-    Scaling{"default", Unscaled}, Scaling{"mrope", Unscaled},    Scaling{"linear", Linear},
-    Scaling{"dynamic", Unscaled}, Scaling{"llama3", Llama3},     Scaling{"yarn", Yarn},
+    Scaling{"default", Unscaled},  Scaling{"mrope", Unscaled}, Scaling{"linear", Linear},
+    Scaling{"dynamic", Unscaled},  Scaling{"llama3", Llama3},  Scaling{"yarn", Yarn},
     Scaling{"longrope", LongRope}, Scaling{"su", LongRope},
 };
 

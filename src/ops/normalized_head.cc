@@ -16,8 +16,8 @@ OpCost Sum(OpCost a, OpCost b) { return {a.flops + b.flops, a.bytes + b.bytes}; 
 }  // namespace
 
 OpCost NormalizedLmHeadLoss::Cost(Direction direction, const RowCounts& rows) const {
-  OpCost cost = Sum(loss.Cost(direction, rows),
-                    NormalizeCost(loss.vocab_size, loss.hidden, loss.dtype));
+  OpCost cost =
+      Sum(loss.Cost(direction, rows), NormalizeCost(loss.vocab_size, loss.hidden, loss.dtype));
   if (direction == Direction::kBackward) {
     cost = Sum(cost, NormalizeCost(loss.vocab_size, loss.hidden, DType::kF32));
   }

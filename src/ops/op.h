@@ -15,9 +15,9 @@ enum class Direction { kForward, kBackward };
 
 // What the rows of a value count.
 enum class Extent {
-  kTokens,    // one row a token of the micro-batch
-  kSelected,  // one row a token whose logits are wanted
-  kPatches,   // one row a patch of an image, where there is a vision tower
+  kTokens,       // one row a token of the micro-batch
+  kSelected,     // one row a token whose logits are wanted
+  kPatches,      // one row a patch of an image, where there is a vision tower
   kImageTokens,  // one row a token that an image becomes for the language model
 };
 

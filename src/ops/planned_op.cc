@@ -38,9 +38,8 @@ OpCost PlannedAttention::Cost(Direction direction, const RowCounts& rows) const 
 }
 
 std::string PlannedAttention::Signature() const {
-  return fmt::format("{}({},{},{},{},{},{},{},{},{})", name, attributes,
-                     static_cast<int>(extent), q_heads, kv_heads, qk_dim, v_dim, window, span,
-                     Name(dtype));
+  return fmt::format("{}({},{},{},{},{},{},{},{},{})", name, attributes, static_cast<int>(extent),
+                     q_heads, kv_heads, qk_dim, v_dim, window, span, Name(dtype));
 }
 
 }  // namespace lazytrain

@@ -5,8 +5,8 @@
 namespace lazytrain {
 
 OpCost RegroupHeads::Cost(Direction /*direction*/, const RowCounts& rows) const {
-  const double values = static_cast<double>(rows.tokens) *
-                        static_cast<double>((q_heads + 2 * kv_heads) * head_dim);
+  const double values =
+      static_cast<double>(rows.tokens) * static_cast<double>((q_heads + 2 * kv_heads) * head_dim);
   return {0.0, 2.0 * values * static_cast<double>(SizeOf(dtype))};
 }
 

@@ -19,7 +19,7 @@ struct Rope final : Op {
   int64_t q_heads = 0;
   int64_t kv_heads = 0;
   int64_t head_dim = 0;
-  std::vector<float> inverse_frequencies;  // rotary channels / 2
+  std::vector<float> inverse_frequencies;       // rotary channels / 2
   std::vector<float> long_inverse_frequencies;  // as many, or none
   int64_t long_beyond = 0;                      // tokens of a document
   bool interleaved = false;

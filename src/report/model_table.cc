@@ -70,9 +70,8 @@ std::string UnitTable(const ModelGraph& model) {
     if (is_new) kinds.push_back({name, &unit, 0});
     ++kinds[found->second].units;
   }
-  std::string text =
-      fmt::format("{:<24} {:>7} {:>16} {:>12} {:>16}\n", "unit", "units", "parameters each",
-                  "bytes each", "parameters");
+  std::string text = fmt::format("{:<24} {:>7} {:>16} {:>12} {:>16}\n", "unit", "units",
+                                 "parameters each", "bytes each", "parameters");
   for (const UnitKind& kind : kinds) {
     const int64_t count = kind.first->ParameterCount();
     text += fmt::format("{:<24} {:>7} {:>16} {:>12} {:>16}\n",
@@ -94,8 +93,8 @@ std::string ValueTable(const SegmentGraph& graph) {
       }
     }
     text += fmt::format("  {:<20} {:>10} {:<9} {:>12} {:<12} {}\n", value.name, value.cols,
-                        Name(value.dtype), value.cols * SizeOf(value.dtype),
-                        RowName(value.extent), group);
+                        Name(value.dtype), value.cols * SizeOf(value.dtype), RowName(value.extent),
+                        group);
   }
   return text;
 }
@@ -118,8 +117,8 @@ bool IsOfImages(const SegmentGraph& graph, const OpNode& node) {
 }
 
 std::string OpTable(const SegmentGraph& graph, const RowCounts& rows) {
-  std::string text = fmt::format("  {:<20} {:<26} {:>16} {:>16}\n", "op", "type",
-                                 "forward FLOPs", "backward FLOPs");
+  std::string text = fmt::format("  {:<20} {:<26} {:>16} {:>16}\n", "op", "type", "forward FLOPs",
+                                 "backward FLOPs");
   for (const OpNode& node : graph.nodes) {
     const Flops flops = FlopsOf(node, rows);
     text += fmt::format("  {:<20} {:<26} {:>16.0f} {:>16.0f}\n", node.name, node.op->type(),
@@ -138,10 +137,9 @@ std::string GraphTables(const SegmentChain& chain, const RowCounts& rows) {
   }
   std::string text;
   for (const auto& [graph, names] : graphs) {
-    text += names.size() == 1
-                ? fmt::format("\nsegment {}\n", names[0])
-                : fmt::format("\nsegments {} to {} ({} of one shape)\n", names.front(),
-                              names.back(), names.size());
+    text += names.size() == 1 ? fmt::format("\nsegment {}\n", names[0])
+                              : fmt::format("\nsegments {} to {} ({} of one shape)\n",
+                                            names.front(), names.back(), names.size());
     text += ValueTable(*graph) + "\n" + OpTable(*graph, rows);
   }
   return text;

@@ -138,6 +138,7 @@ TEST(TokenizerThreadsTest, EncodesTheSameInSeveralThreads) {
   const Ids expected = tokenizer.Encode(text, false);
   std::vector<Ids> results(4);
   std::vector<std::thread> threads;
+  threads.reserve(results.size());
   for (Ids& result : results) {
     threads.emplace_back([&] {
       for (int round = 0; round < 5; ++round) result = tokenizer.Encode(text, false);

@@ -21,7 +21,7 @@ std::vector<Json> ReadLines(const Path& path) {
   std::vector<Json> rows;
   for (size_t begin = 0; begin < text.size();) {
     const size_t end = std::min(text.find('\n', begin), text.size());
-    rows.push_back(ParseJson(std::string_view(text).substr(begin, end - begin), path.string(),
+    rows.push_back(ParseJson(text.substr(begin, end - begin), path.string(),
                              static_cast<int64_t>(rows.size()) + 1));
     begin = end + 1;
   }

@@ -119,7 +119,7 @@ TEST(RegexTest, RefusesWhatItCannotUse) {
       {"(?#a", "a comment has no end"},      {"[\\", "a character class has no end"}};
   for (const auto& [pattern, message] : cases) {
     try {
-      Regex(pattern, "x.json: pattern");
+      const Regex regex(pattern, "x.json: pattern");
       ADD_FAILURE() << pattern;
     } catch (const Error& error) {
       EXPECT_THAT(error.what(), testing::StartsWith("x.json: pattern: the regular expression '"));
@@ -161,12 +161,13 @@ TEST(WordSplitTest, CutsAsTheExpressionDoes) {
     const Regex regex(std::string(pattern), "test");
     std::mt19937 random(1);
     for (int round = 0; round < 20000; ++round) {
-      const std::string text = RandomText(random);
+      const std::string random_text = RandomText(random);
+      const std::string_view text = random_text;
       std::vector<std::string_view> words;
       splitter->Split(text, words);
       std::vector<std::string_view> expected;
       for (const TextSpan& span : regex.FindAll(text)) {
-        expected.push_back(std::string_view(text).substr(span.begin, span.end - span.begin));
+        expected.push_back(text.substr(span.begin, span.end - span.begin));
       }
       ASSERT_EQ(words, expected) << pattern << "\n" << text;
     }

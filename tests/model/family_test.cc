@@ -16,8 +16,9 @@ namespace {
 using ::testing::HasSubstr;
 
 Json Small(const std::string& type) {
-  return {{"model_type", type},       {"vocab_size", 96},        {"hidden_size", 32},
-          {"intermediate_size", 48},  {"num_hidden_layers", 4},  {"num_attention_heads", 4},
+  return {{"model_type", type},       {"vocab_size", 96},
+          {"hidden_size", 32},        {"intermediate_size", 48},
+          {"num_hidden_layers", 4},   {"num_attention_heads", 4},
           {"num_key_value_heads", 2}, {"max_position_embeddings", 64}};
 }
 

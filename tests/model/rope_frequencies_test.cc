@@ -21,15 +21,14 @@ void ExpectFrequencies(const std::vector<float>& actual, const std::vector<doubl
   }
 }
 
-const std::vector<double> kUnscaled = {1,    0.316227766,  0.1,   0.0316227766,
+const std::vector<double> kUnscaled = {1,    0.316227766,   0.1,   0.0316227766,
                                        0.01, 0.00316227766, 0.001, 0.000316227766};
 
 TEST(RopeFrequencies, WithoutScaling) {
-  for (const char* text :
-       {"{}", R"({"rope_theta": 10000.0, "rope_scaling": null})",
-        R"({"rope_parameters": {"rope_type": "default", "rope_theta": 10000}})",
-        R"({"rope_scaling": {"type": "dynamic", "factor": 2.0}})",
-        R"({"rope_scaling": {"type": "mrope", "mrope_section": [2, 3, 3]}})"}) {
+  for (const char* text : {"{}", R"({"rope_theta": 10000.0, "rope_scaling": null})",
+                           R"({"rope_parameters": {"rope_type": "default", "rope_theta": 10000}})",
+                           R"({"rope_scaling": {"type": "dynamic", "factor": 2.0}})",
+                           R"({"rope_scaling": {"type": "mrope", "mrope_section": [2, 3, 3]}})"}) {
     const RopeFrequencies rope = ReadRopeFrequencies(Config(text), 16);
     ExpectFrequencies(rope.inverse, kUnscaled);
     EXPECT_EQ(rope.scaling, 1.0f);
@@ -56,10 +55,10 @@ TEST(RopeFrequencies, Llama3) {
 }
 
 TEST(RopeFrequencies, Yarn) {
-  const RopeFrequencies plain = ReadRopeFrequencies(
-      Config(R"({"rope_scaling": {"type": "yarn", "factor": 4.0,
+  const RopeFrequencies plain =
+      ReadRopeFrequencies(Config(R"({"rope_scaling": {"type": "yarn", "factor": 4.0,
                  "original_max_position_embeddings": 64}})"),
-      16);
+                          16);
   ExpectFrequencies(plain.inverse, {1, 0.237170815, 0.05, 0.00790569466, 0.0025, 0.000790569466,
                                     0.00025, 7.90569466e-05});
   EXPECT_NEAR(plain.scaling, 1.13862944, 1e-6);

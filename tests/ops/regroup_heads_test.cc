@@ -61,8 +61,7 @@ TEST(RegroupHeads, OneHeadOfKeysForEach) {
   test.op = &op;
   test.inputs = {Buffer::Of(DType::kF32, 1, 6, {1, 2, 3, 4, 5, 6})};
   test.outputs = {{DType::kF32, 1, 6}};
-  EXPECT_EQ(RunForward(test, 1).outputs[0].values(),
-            (std::vector<double>{1, 4, 2, 5, 3, 6}));
+  EXPECT_EQ(RunForward(test, 1).outputs[0].values(), (std::vector<double>{1, 4, 2, 5, 3, 6}));
 }
 
 }  // namespace

@@ -50,8 +50,8 @@ Array Reorder(const Rope& op, const Array& values, bool to_halves) {
     const auto col = static_cast<int64_t>(at) % cols;
     if (col >= (op.q_heads + op.kv_heads) * op.head_dim) continue;
     const int64_t channel = col % op.head_dim;
-    const size_t other = at - static_cast<size_t>(channel) +
-                         static_cast<size_t>(Halved(channel, rotary));
+    const size_t other =
+        at - static_cast<size_t>(channel) + static_cast<size_t>(Halved(channel, rotary));
     if (to_halves) {
       result[other] = values[at];
     } else {

@@ -77,7 +77,12 @@ TEST_F(ConfigTest, MalformedYaml) {
             "run.yaml:1: is no mapping of keys; write sections as in 'training:' and, indented "
             "below, 'batch_size: 8'");
   EXPECT_EQ(ErrorOf("model:\n  name: a\n---\ndataset:\n  name: b\n"),
-            "run.yaml:4: begins a second YAML document; give one");
+            "run.yaml:3: begins a second YAML document, or has a stray comma or bracket; give one "
+            "document");
+  EXPECT_EQ(ErrorOf(",model:\n  name: a\n"),
+            "run.yaml:1: begins a second YAML document, or has a stray comma or bracket; give one "
+            "document");
+  EXPECT_THAT(ErrorOf("model: {name: a}]\n"), StartsWith("run.yaml:1: "));
   EXPECT_EQ(ErrorOf("[a]: b\n"), "run.yaml:1: has a key that is no plain word");
   EXPECT_THAT(ErrorOf(""), StartsWith("run.yaml: model.name: is missing"));
 }

@@ -210,8 +210,7 @@ optimizer: {type: deepspeed_adam}
            "run.yaml:2: model.attn_implementation: is ignored; nothing here depends on it",
            "run.yaml:2: model.trust_remote_code: is ignored",
            "run.yaml:4: training.eval_every: is taken as eval.every",
-           "run.yaml:4: eval.every (given as training.eval_every): has no effect: evaluation is "
-           "not",
+           "run.yaml:4: eval.every (given as training.eval_every): has no effect",
            "run.yaml:4: training.fast_grad_clip: is taken as optimizer.clip",
            "run.yaml:5: memory.num_grad_slabs: is ignored",
            "run.yaml:5: memory.nvme_activation_gb: is taken as memory.nvme_gb",

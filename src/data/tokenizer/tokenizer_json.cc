@@ -191,8 +191,7 @@ bool Reader::parse_error(size_t byte, const std::string& /*token*/,
 }  // namespace
 
 TokenizerJson ParseTokenizerJson(std::string_view text, std::string place) {
-  TokenizerJson result;
-  result.place = std::move(place);
+  TokenizerJson result{std::move(place), Json(), false, {}, false, {}};
   Reader reader(text, result);
   Json::sax_parse(text, &reader);
   return result;

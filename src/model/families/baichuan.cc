@@ -43,8 +43,8 @@ ModelGraph BuildBaichuan(const HubConfig& config, const GraphOptions& options) {
     const int norm1 = layer.Norm("norm1", x, "input_layernorm", spec.norm);
     const int qkv = layer.Project({"qkv", "qkv", {{"self_attn.W_pack", spec.heads.cols()}}}, norm1);
     if (rotary) AddRope(layer, spec.heads, rope, qkv);
-    const int attn = rotary ? AddAttention(layer, spec.heads, qkv)
-                            : AddAlibiAttention(layer, spec.heads, qkv);
+    const int attn =
+        rotary ? AddAttention(layer, spec.heads, qkv) : AddAlibiAttention(layer, spec.heads, qkv);
     const int mid = layer.Project({"o", "mid", {{"self_attn.o_proj", spec.hidden}}}, attn, x);
     const int norm2 = layer.Norm("norm2", mid, "post_attention_layernorm", spec.norm);
     AddMlp(layer, spec, norm2, mid);

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "core/log.h"
 #include "ops/attention.h"
 #include "ops/embedding.h"
 #include "ops/gather_rows.h"
@@ -107,7 +108,8 @@ std::shared_ptr<const SegmentGraph> MakeLossHead(const DecoderSpec& spec,
   const int targets = graph.Batch("targets", DType::kI32);
   const int weights = graph.Batch("loss_weights", DType::kF32);
   const int token_loss = graph.Value("token_loss", DType::kF32, Extent::kTokens, 1);
-  graph.Add("lm_head_loss", LossOp(spec, options, kind), {norm, targets, weights}, {token_loss}, {head});
+  graph.Add("lm_head_loss", LossOp(spec, options, kind), {norm, targets, weights}, {token_loss},
+            {head});
   return graph.Finish();
 }
 
@@ -164,6 +166,12 @@ DecoderSpec ReadDecoderSpec(const HubConfig& config) {
   spec.layers = config.PositiveInt("num_hidden_layers");
   spec.heads = ReadHeads(config, spec.hidden);
   RequireOneOf(config, "hidden_act", {"silu", "swish"});
+  for (const char* key : {"attention_dropout", "resid_pdrop", "embd_pdrop"}) {
+    if (config.NumberOr(key, 0.0) != 0.0) {
+      Note("{}: '{}' is {}; this program trains without dropout", config.place(), key,
+           config.Number(key));
+    }
+  }
   spec.max_positions = config.PositiveIntOr("max_position_embeddings", 2048);
   CheckSize(spec, config);
   spec.norm.eps = static_cast<float>(config.NumberOr("rms_norm_eps", 1e-6));
@@ -340,10 +348,9 @@ ModelGraph FinishDecoder(ModelBuilder& model, const DecoderSpec& spec, const Hea
                                        {{head.projection + ".weight", spec.vocab_size}}))};
   }
   const int tied_unit = spec.tied_head ? model.embedding_unit() : -1;
-  return model.Finish(std::move(unit), tied_unit,
-                      MakeLossHead(spec, options, head.kind, projection),
-                      MakeLogitsHead(spec, options, head.kind, projection), spec.vocab_size,
-                      spec.max_positions);
+  return model.Finish(
+      std::move(unit), tied_unit, MakeLossHead(spec, options, head.kind, projection),
+      MakeLogitsHead(spec, options, head.kind, projection), spec.vocab_size, spec.max_positions);
 }
 
 }  // namespace lazytrain

@@ -50,8 +50,8 @@ ModelGraph BuildLatent(const HubConfig& file, const GraphOptions& options, bool 
     const int x = layer.graph().LiveIn("x", spec.hidden);
     const int norm1 = layer.Norm("norm1", x, "input_layernorm", spec.norm);
     const int attn = AddLatentAttention(layer, attention, spec.norm, norm1);
-    const int mid = layer.Project(
-        {"o", "mid", {{"self_attn.o_proj", spec.hidden}}, attention.bias}, attn, x);
+    const int mid =
+        layer.Project({"o", "mid", {{"self_attn.o_proj", spec.hidden}}, attention.bias}, attn, x);
     const int norm2 = layer.Norm("norm2", mid, "post_attention_layernorm", spec.norm);
     if (i < dense_layers) {
       AddMlp(layer, spec, norm2, mid);

@@ -1,5 +1,5 @@
-// Mixtral (Jiang et al. 2024), Qwen3 with experts (Yang et al. 2025) and gpt-oss (OpenAI 2025): a
-// dense decoder's attention, experts instead of its MLP. Planned, not run.
+// Mixtral (Jiang et al. 2024), Qwen3 with experts (Yang et al. 2025), GLM-4.5 (GLM team 2025) and
+// gpt-oss (OpenAI 2025): a dense decoder's attention, experts instead of its MLP. Planned, not run.
 #include "core/error.h"
 #include "model/families/decoder.h"
 #include "model/families/planned_blocks.h"
@@ -56,9 +56,8 @@ ModelGraph BuildMixtral(const HubConfig& file, const GraphOptions& options) {
 }
 
 ModelGraph BuildQwen3Moe(const HubConfig& file, const GraphOptions& options) {
-  const HubConfig config = file.WithDefaults({{"num_key_value_heads", 4},
-                                              {"sliding_window", 4096},
-                                              {"num_experts_per_tok", 8}});
+  const HubConfig config = file.WithDefaults(
+      {{"num_key_value_heads", 4}, {"sliding_window", 4096}, {"num_experts_per_tok", 8}});
   const DecoderSpec spec = ReadDecoderSpec(config);
   const RopeFrequencies rope = ReadRopeFrequencies(config, spec.heads.dim);
   const std::vector<int64_t> windows = ReadQwenWindows(config, spec.layers);
@@ -80,10 +79,48 @@ ModelGraph BuildQwen3Moe(const HubConfig& file, const GraphOptions& options) {
     const int qkv = AddQkNorm(layer, spec, qkv_in, /*per_head=*/true);
     AddRope(layer, spec.heads, rope, qkv);
     const int attn = AddAttention(layer, spec.heads, qkv, windows[static_cast<size_t>(i)]);
-    const int mid =
-        layer.Project({"o", "mid", {{"self_attn.o_proj", spec.hidden}}, bias}, attn, x);
+    const int mid = layer.Project({"o", "mid", {{"self_attn.o_proj", spec.hidden}}, bias}, attn, x);
     const int norm2 = layer.Norm("norm2", mid, "post_attention_layernorm", spec.norm);
     if (IsDenseLayer(config, i)) {
+      AddMlp(layer, spec, norm2, mid);
+    } else {
+      AddExperts(layer, experts, i, norm2, mid);
+    }
+    AddLayer(model, std::move(layer));
+  }
+  return FinishDecoder(model, spec);
+}
+
+ModelGraph BuildGlm4Moe(const HubConfig& file, const GraphOptions& options) {
+  const HubConfig config = file.WithDefaults(
+      {{"num_key_value_heads", 8}, {"first_k_dense_replace", 1}, {"rms_norm_eps", 1e-5}});
+  const DecoderSpec spec = ReadDecoderSpec(config);
+  const RopeFrequencies rope =
+      ReadRopeFrequencies(config, RotaryChannels(config, spec.heads.dim, 0.5));
+  const bool bias = config.BoolOr("attention_bias", false);
+  const bool qk_norm = config.BoolOr("use_qk_norm", false);
+  const int64_t dense_layers = config.Int("first_k_dense_replace");
+  ExpertsSpec experts;
+  experts.experts = config.PositiveInt("n_routed_experts");
+  experts.top_k = config.PositiveInt("num_experts_per_tok");
+  experts.intermediate = config.PositiveInt("moe_intermediate_size");
+  experts.score_bias = "mlp.gate.e_score_correction_bias";
+  experts.shared = "mlp.shared_experts.";
+  experts.shared_intermediate = config.PositiveInt("n_shared_experts") * experts.intermediate;
+
+  ModelBuilder model(spec.architecture, options);
+  AddEmbedding(model, spec);
+  for (int64_t i = 0; i < spec.layers; ++i) {
+    SegmentBuilder layer = MakeLayer(model, i);
+    const int x = layer.graph().LiveIn("x", spec.hidden);
+    const int norm1 = layer.Norm("norm1", x, "input_layernorm", spec.norm);
+    int qkv = AddQkv(layer, spec, norm1, bias, qk_norm ? "qkv_in" : "qkv");
+    if (qk_norm) qkv = AddQkNorm(layer, spec, qkv, /*per_head=*/true);
+    AddRope(layer, spec.heads, rope, qkv);
+    const int attn = AddAttention(layer, spec.heads, qkv);
+    const int mid = layer.Project({"o", "mid", {{"self_attn.o_proj", spec.hidden}}}, attn, x);
+    const int norm2 = layer.Norm("norm2", mid, "post_attention_layernorm", spec.norm);
+    if (i < dense_layers) {
       AddMlp(layer, spec, norm2, mid);
     } else {
       AddExperts(layer, experts, i, norm2, mid);
@@ -131,8 +168,7 @@ ModelGraph BuildGptOss(const HubConfig& file, const GraphOptions& options) {
     const int attn = AddAttentionVariant(
         layer, spec.heads, qkv,
         {"sink_attention", slides ? config.PositiveInt("sliding_window") : 0, 0, {sinks}});
-    const int mid =
-        layer.Project({"o", "mid", {{"self_attn.o_proj", spec.hidden}}, bias}, attn, x);
+    const int mid = layer.Project({"o", "mid", {{"self_attn.o_proj", spec.hidden}}, bias}, attn, x);
     const int norm2 = layer.Norm("norm2", mid, "post_attention_layernorm", spec.norm);
     AddExperts(layer, experts, i, norm2, mid);
     AddLayer(model, std::move(layer));

@@ -59,11 +59,11 @@ void AddGemmaLayers(ModelBuilder& model, const DecoderSpec& spec, const HubConfi
     const int o = layer.Project({"o", "o", {{"self_attn.o_proj", spec.hidden}}, bias}, attn);
     const int mid = layer.Norm("mid", o, "post_attention_layernorm", spec.norm, x);
     const int norm2 = layer.Norm("norm2", mid, "pre_feedforward_layernorm", spec.norm);
-    const int gate_up = layer.Project(
-        {"gate_up",
-         "gate_up",
-         {{"mlp.gate_proj", spec.intermediate}, {"mlp.up_proj", spec.intermediate}}},
-        norm2);
+    const int gate_up =
+        layer.Project({"gate_up",
+                       "gate_up",
+                       {{"mlp.gate_proj", spec.intermediate}, {"mlp.up_proj", spec.intermediate}}},
+                      norm2);
     const int act = AddActivation(layer, "act", gate_up, "gelu_tanh", /*gated=*/true);
     const int down = layer.Project({"down", "down", {{"mlp.down_proj", spec.hidden}}}, act);
     layer.Norm("out", down, "post_feedforward_layernorm", spec.norm, mid);
@@ -110,8 +110,7 @@ ValueSource AddGemmaVision(ModelBuilder& model, const HubConfig& config, int64_t
   ParameterSpec weight = MatrixOf("projection", segment.dtype(), spec.hidden,
                                   {{"mm_input_projection_weight", text_hidden}});
   weight.tensors[0].shape = {spec.hidden, text_hidden};  // stored as [in, out]
-  const int out =
-      segment.graph().Value("out", segment.dtype(), Extent::kImageTokens, text_hidden);
+  const int out = segment.graph().Value("out", segment.dtype(), Extent::kImageTokens, text_hidden);
   const auto products = static_cast<double>(spec.hidden * text_hidden);
   segment.graph().Add("projection",
                       Planned(segment, "transposed_linear", norm, 2.0 * products,
@@ -124,9 +123,8 @@ ValueSource AddGemmaVision(ModelBuilder& model, const HubConfig& config, int64_t
 }  // namespace
 
 ModelGraph BuildGemma2(const HubConfig& file, const GraphOptions& options) {
-  const HubConfig config = file.WithDefaults({{"tie_word_embeddings", true},
-                                              {"sliding_window", 4096},
-                                              {"attn_logit_softcapping", 50.0}});
+  const HubConfig config = file.WithDefaults(
+      {{"tie_word_embeddings", true}, {"sliding_window", 4096}, {"attn_logit_softcapping", 50.0}});
   const DecoderSpec spec = ReadGemmaSpec(config);
   const RopeFrequencies rope = ReadRopeFrequencies(config, spec.heads.dim);
   const LayerKind sliding{config.PositiveInt("sliding_window"), rope};
@@ -156,20 +154,18 @@ ModelGraph BuildGemma3(const HubConfig& file, const GraphOptions& options) {
   Json local = config.json();
   local.erase("rope_scaling");
   local["rope_theta"] = config.NumberOr("rope_local_base_freq", 10000.0);
-  const LayerKind sliding{
-      config.PositiveInt("sliding_window"),
-      ReadRopeFrequencies(HubConfig(local, config.place()), spec.heads.dim,
-                          {10000.0, "sliding_attention"})};
-  const LayerKind full{0,
-                       ReadRopeFrequencies(config, spec.heads.dim, {1e6, "full_attention"})};
+  const LayerKind sliding{config.PositiveInt("sliding_window"),
+                          ReadRopeFrequencies(HubConfig(local, config.place()), spec.heads.dim,
+                                              {10000.0, "sliding_attention"})};
+  const LayerKind full{0, ReadRopeFrequencies(config, spec.heads.dim, {1e6, "full_attention"})};
   const int64_t interval = config.PositiveIntOr("sliding_window_pattern", 6);
 
   ModelBuilder model(spec.architecture, options);
   const std::string text = inner ? "language_model.model." : "model.";
   std::optional<ValueSource> images;
   if (const std::optional<HubConfig> vision = file.Object("vision_config")) {
-    images = AddGemmaVision(model, *vision, file.PositiveIntOr("mm_tokens_per_image", 256),
-                            spec.hidden);
+    images =
+        AddGemmaVision(model, *vision, file.PositiveIntOr("mm_tokens_per_image", 256), spec.hidden);
   }
   AddEmbedding(model, spec, text + "embed_tokens", EmbeddingScale(spec));
   if (images) AddImageTokens(model, spec.hidden, *images);

@@ -11,8 +11,8 @@ namespace {
 
 // Both files of the hub's own format: the second norms are what tells them apart.
 ModelGraph BuildHubGlm(const HubConfig& file, const GraphOptions& options, bool sandwich_norms) {
-  const HubConfig config =
-      file.WithDefaults({{"num_key_value_heads", 2}, {"head_dim", 128}, {"rms_norm_eps", 1.5625e-7}});
+  const HubConfig config = file.WithDefaults(
+      {{"num_key_value_heads", 2}, {"head_dim", 128}, {"rms_norm_eps", 1.5625e-7}});
   const DecoderSpec spec = ReadDecoderSpec(config);
   const RopeFrequencies rope =
       ReadRopeFrequencies(config, RotaryChannels(config, spec.heads.dim, 0.5));
@@ -24,7 +24,8 @@ ModelGraph BuildHubGlm(const HubConfig& file, const GraphOptions& options, bool 
     SegmentBuilder layer = MakeLayer(model, i);
     const int x = layer.graph().LiveIn("x", spec.hidden);
     const Projection o{"o", sandwich_norms ? "o" : "mid", {{"self_attn.o_proj", spec.hidden}}};
-    const Projection down{"down", sandwich_norms ? "down" : "out", {{"mlp.down_proj", spec.hidden}}};
+    const Projection down{
+        "down", sandwich_norms ? "down" : "out", {{"mlp.down_proj", spec.hidden}}};
 
     const int norm1 = layer.Norm("norm1", x, "input_layernorm", spec.norm);
     const int qkv = AddQkv(layer, spec, norm1, bias);
@@ -34,8 +35,8 @@ ModelGraph BuildHubGlm(const HubConfig& file, const GraphOptions& options, bool 
                                                 "post_self_attn_layernorm", spec.norm, x)
                                    : layer.Project(o, attn, x);
     const int norm2 = layer.Norm("norm2", mid, "post_attention_layernorm", spec.norm);
-    const int gate_up = layer.Project(
-        {"gate_up", "gate_up", {{"mlp.gate_up_proj", 2 * spec.intermediate}}}, norm2);
+    const int gate_up =
+        layer.Project({"gate_up", "gate_up", {{"mlp.gate_up_proj", 2 * spec.intermediate}}}, norm2);
     const int act = AddSwiglu(layer, gate_up);
     if (sandwich_norms) {
       layer.Norm("out", layer.Project(down, act), "post_mlp_layernorm", spec.norm, mid);
@@ -50,9 +51,11 @@ ModelGraph BuildHubGlm(const HubConfig& file, const GraphOptions& options, bool 
 // The other spelling of chatglm's config.json. What it can ask for and no published model does is
 // refused.
 DecoderSpec ReadChatGlmSpec(const HubConfig& config) {
-  for (const auto& [key, needed] :
-       {std::pair{"rmsnorm", true}, {"post_layer_norm", true}, {"original_rope", true},
-        {"apply_residual_connection_post_layernorm", false}, {"add_bias_linear", false}}) {
+  for (const auto& [key, needed] : {std::pair{"rmsnorm", true},
+                                    {"post_layer_norm", true},
+                                    {"original_rope", true},
+                                    {"apply_residual_connection_post_layernorm", false},
+                                    {"add_bias_linear", false}}) {
     if (config.BoolOr(key, needed) != needed) {
       throw RunError("{}: '{}' is not {}, which this architecture does not support", config.place(),
                      key, needed);

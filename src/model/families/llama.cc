@@ -16,8 +16,8 @@ void AddLlamaLayers(ModelBuilder& model, const DecoderSpec& spec, const HubConfi
     const int qkv = AddQkv(layer, spec, norm1, attention_bias);
     AddRope(layer, spec.heads, rope, qkv);
     const int attn = AddAttention(layer, spec.heads, qkv);
-    const int mid = layer.Project(
-        {"o", "mid", {{"self_attn.o_proj", spec.hidden}}, attention_bias}, attn, x);
+    const int mid =
+        layer.Project({"o", "mid", {{"self_attn.o_proj", spec.hidden}}, attention_bias}, attn, x);
     const int norm2 = layer.Norm("norm2", mid, "post_attention_layernorm", spec.norm);
     AddMlp(layer, spec, norm2, mid, mlp_bias);
     AddLayer(model, std::move(layer));

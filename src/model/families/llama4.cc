@@ -88,17 +88,16 @@ void AddLlama4Layers(ModelBuilder& model, const DecoderSpec& spec, const HubConf
                                          ? AttentionVariant{"chunked_attention", chunk, 0, {}}
                                          : AttentionVariant{"tempered_attention", 0, 0, {}};
     const int attn = AddAttentionVariant(layer, spec.heads, qkv, variant);
-    const int mid =
-        layer.Project({"o", "mid", {{"self_attn.o_proj", spec.hidden}}, bias}, attn, x);
+    const int mid = layer.Project({"o", "mid", {{"self_attn.o_proj", spec.hidden}}, bias}, attn, x);
     const int norm2 = layer.Norm("norm2", mid, "post_attention_layernorm", spec.norm);
     if (with_experts[at]) {
       AddExperts(layer, experts, i, norm2, mid);
     } else {
-      const int gate_up = layer.Project({"gate_up",
-                                         "gate_up",
-                                         {{"feed_forward.gate_proj", dense},
-                                          {"feed_forward.up_proj", dense}}},
-                                        norm2);
+      const int gate_up =
+          layer.Project({"gate_up",
+                         "gate_up",
+                         {{"feed_forward.gate_proj", dense}, {"feed_forward.up_proj", dense}}},
+                        norm2);
       layer.Project({"down", "out", {{"feed_forward.down_proj", spec.hidden}}},
                     AddSwiglu(layer, gate_up), mid);
     }
@@ -136,14 +135,13 @@ ValueSource AddLlama4Vision(ModelBuilder& model, const HubConfig& config, int64_
   SegmentBuilder segment("vision.projector", "projector", "", model.options().dtype);
   const int x = segment.graph().LiveIn("x", spec.hidden, Extent::kPatches);
   const int joined = AddPatchMerge(segment, "joined", x, 4);  // pixel shuffle by a half each way
-  const int fc1 = segment.Project(
-      {"fc1", "fc1", {{"vision_model.vision_adapter.mlp.fc1", wide}}}, joined);
+  const int fc1 =
+      segment.Project({"fc1", "fc1", {{"vision_model.vision_adapter.mlp.fc1", wide}}}, joined);
   const int act1 = AddActivation(segment, "act1", fc1, "gelu", false);
   const int fc2 =
       segment.Project({"fc2", "fc2", {{"vision_model.vision_adapter.mlp.fc2", out}}}, act1);
   const int act2 = AddActivation(segment, "act2", fc2, "gelu", false);
-  segment.Project(
-      {"linear", "out", {{"multi_modal_projector.linear_1", text_hidden}}, bias}, act2);
+  segment.Project({"linear", "out", {{"multi_modal_projector.linear_1", text_hidden}}, bias}, act2);
   AddLayer(model, std::move(segment));
   return model.Last();
 }

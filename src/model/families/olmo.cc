@@ -26,11 +26,11 @@ ModelGraph BuildOlmo(const HubConfig& config, const DecoderSpec& spec,
     const int attn = AddAttention(layer, spec.heads, qkv, kinds[i].window);
     const int o = layer.Project({"o", "o", {{"self_attn.o_proj", spec.hidden}}, bias}, attn);
     const int mid = layer.Norm("mid", o, "post_attention_layernorm", spec.norm, x);
-    const int gate_up = layer.Project(
-        {"gate_up",
-         "gate_up",
-         {{"mlp.gate_proj", spec.intermediate}, {"mlp.up_proj", spec.intermediate}}},
-        mid);
+    const int gate_up =
+        layer.Project({"gate_up",
+                       "gate_up",
+                       {{"mlp.gate_proj", spec.intermediate}, {"mlp.up_proj", spec.intermediate}}},
+                      mid);
     const int down = layer.Project({"down", "down", {{"mlp.down_proj", spec.hidden}}},
                                    AddSwiglu(layer, gate_up));
     layer.Norm("out", down, "post_feedforward_layernorm", spec.norm, mid);

@@ -21,9 +21,10 @@ HubConfig WithCurrentRopeName(const HubConfig& config) {
 }  // namespace
 
 ModelGraph BuildPhi3(const HubConfig& file, const GraphOptions& options) {
-  const HubConfig config = WithCurrentRopeName(file).WithDefaults(
-      {{"original_max_position_embeddings", 4096}, {"max_position_embeddings", 4096},
-       {"rms_norm_eps", 1e-5}});
+  const HubConfig config =
+      WithCurrentRopeName(file).WithDefaults({{"original_max_position_embeddings", 4096},
+                                              {"max_position_embeddings", 4096},
+                                              {"rms_norm_eps", 1e-5}});
   const DecoderSpec spec = ReadDecoderSpec(config);
   const RopeFrequencies rope =
       ReadRopeFrequencies(config, RotaryChannels(config, spec.heads.dim, 1.0));
@@ -41,8 +42,8 @@ ModelGraph BuildPhi3(const HubConfig& file, const GraphOptions& options) {
     const int attn = AddAttention(layer, spec.heads, qkv, window);
     const int mid = layer.Project({"o", "mid", {{"self_attn.o_proj", spec.hidden}}}, attn, x);
     const int norm2 = layer.Norm("norm2", mid, "post_attention_layernorm", spec.norm);
-    const int gate_up = layer.Project(
-        {"gate_up", "gate_up", {{"mlp.gate_up_proj", 2 * spec.intermediate}}}, norm2);
+    const int gate_up =
+        layer.Project({"gate_up", "gate_up", {{"mlp.gate_up_proj", 2 * spec.intermediate}}}, norm2);
     layer.Project({"down", "out", {{"mlp.down_proj", spec.hidden}}}, AddSwiglu(layer, gate_up),
                   mid);
     AddLayer(model, std::move(layer));

@@ -49,8 +49,8 @@ int AddRoutes(SegmentBuilder& layer, const ExpertsSpec& spec, int x) {
       {"router", "router_logits", {{spec.router, spec.experts}}, spec.router_bias}, x);
   std::vector<WeightRef> weights;
   if (!spec.score_bias.empty()) {
-    weights.push_back(layer.Weight(VectorOf("score_bias", DType::kF32, Init::kZeros,
-                                            {{spec.score_bias, spec.experts}})));
+    weights.push_back(layer.Weight(
+        VectorOf("score_bias", DType::kF32, Init::kZeros, {{spec.score_bias, spec.experts}})));
   }
   const int routes = layer.graph().Value("routes", DType::kF32, Extent::kTokens, 2 * spec.top_k);
   layer.graph().Add("expert_routes",
@@ -64,11 +64,10 @@ int AddRoutes(SegmentBuilder& layer, const ExpertsSpec& spec, int x) {
 void AddSharedExpert(SegmentBuilder& layer, const ExpertsSpec& spec, int x, int residual) {
   const int64_t n = spec.shared_intermediate;
   const int64_t hidden = layer.cols(x);
-  const int gate_up =
-      layer.Project({"shared_gate_up",
-                     "shared_gate_up",
-                     {{spec.shared + spec.gate, n}, {spec.shared + spec.up, n}}},
-                    x);
+  const int gate_up = layer.Project({"shared_gate_up",
+                                     "shared_gate_up",
+                                     {{spec.shared + spec.gate, n}, {spec.shared + spec.up, n}}},
+                                    x);
   const int act = AddActivation(layer, "shared_act", gate_up, spec.activation, true);
   const std::string down = spec.shared + spec.down;
   if (spec.shared_gate.empty()) {
@@ -79,8 +78,7 @@ void AddSharedExpert(SegmentBuilder& layer, const ExpertsSpec& spec, int x, int 
   const int gate = layer.Project({"shared_gate", "shared_gate", {{spec.shared_gate, 1}}}, x);
   auto op = Planned(layer, "gated_sum", y, 3.0 * D(hidden), 3.0 * D(hidden), {{0, 1}, {}, false});
   op->residual = 2;
-  layer.graph().Add("shared_sum", op, {y, gate, residual},
-                    {layer.graph().Value("out", hidden)});
+  layer.graph().Add("shared_sum", op, {y, gate, residual}, {layer.graph().Value("out", hidden)});
 }
 
 }  // namespace
@@ -103,9 +101,9 @@ int AddLayerNorm(SegmentBuilder& segment, const std::string& value, int x,
   const WeightRef scale = segment.Vector(tensor, Init::kOnes, {{tensor + ".weight", cols}});
   const WeightRef bias = segment.Vector(tensor + ".bias", Init::kZeros, {{tensor + ".bias", cols}});
   const int y = segment.graph().Value(value, segment.dtype(), segment.extent(x), cols);
-  segment.graph().Add(value, Planned(segment, "layer_norm", x, 7.0 * D(cols), 2.0 * D(cols),
-                                     {{0}, {}, true}),
-                      {x}, {y}, {scale, bias});
+  segment.graph().Add(
+      value, Planned(segment, "layer_norm", x, 7.0 * D(cols), 2.0 * D(cols), {{0}, {}, true}), {x},
+      {y}, {scale, bias});
   return y;
 }
 
@@ -143,9 +141,9 @@ int AddAttentionVariant(SegmentBuilder& segment, const Heads& heads, int qkv,
 int AddSigmoidGate(SegmentBuilder& segment, const std::string& value, int x, int gate) {
   const int64_t cols = segment.cols(x);
   const int y = segment.graph().Value(value, segment.dtype(), segment.extent(x), cols);
-  segment.graph().Add(value, Planned(segment, "sigmoid_gate", x, 5.0 * D(cols), 3.0 * D(cols),
-                                     {{0, 1}, {}, false}),
-                      {x, gate}, {y});
+  segment.graph().Add(
+      value, Planned(segment, "sigmoid_gate", x, 5.0 * D(cols), 3.0 * D(cols), {{0, 1}, {}, false}),
+      {x, gate}, {y});
   return y;
 }
 
@@ -251,12 +249,11 @@ int AddGatedDelta(SegmentBuilder& layer, const GatedDeltaSpec& spec, int x) {
   // For each value head a state of k_dim x v_dim: decayed, read, written, read for the output.
   const double state = D(spec.v_heads) * D(spec.k_dim * spec.v_dim);
   const int delta = graph.Value("delta", v);
-  graph.Add("gated_delta_rule",
-            Planned(layer, "gated_delta_rule", conv, 7.0 * state, D(2 * k + 2 * v),
-                    {{0, 1}, {0}, true}),
-            {conv, rates}, {delta}, {decay, step});
-  const WeightRef scale =
-      layer.Vector("norm", Init::kOnes, {{prefix + "norm.weight", spec.v_dim}});
+  graph.Add(
+      "gated_delta_rule",
+      Planned(layer, "gated_delta_rule", conv, 7.0 * state, D(2 * k + 2 * v), {{0, 1}, {0}, true}),
+      {conv, rates}, {delta}, {decay, step});
+  const WeightRef scale = layer.Vector("norm", Init::kOnes, {{prefix + "norm.weight", spec.v_dim}});
   const int out = graph.Value("delta_norm", v);
   graph.Add("gated_norm",
             Planned(layer, "gated_rms_norm", delta, 10.0 * D(v), 3.0 * D(v), {{0, 1}, {}, true}),

@@ -103,8 +103,8 @@ DecoderSpec ReadSpec(const HubConfig& config) {
 // Vision tower and text decoder; a file without a vision part is the decoder alone.
 ModelGraph BuildQwen35(const HubConfig& file, const GraphOptions& options, bool experts) {
   const std::optional<HubConfig> inner = file.Object("text_config");
-  const HubConfig config = (inner ? *inner : file)
-                               .WithDefaults({{"head_dim", 256}, {"intermediate_size", 1}});
+  const HubConfig config =
+      (inner ? *inner : file).WithDefaults({{"head_dim", 256}, {"intermediate_size", 1}});
   DecoderSpec spec = ReadSpec(config);
   spec.architecture = file.String("model_type");
   spec.tied_head = file.BoolOr("tie_word_embeddings", spec.tied_head);

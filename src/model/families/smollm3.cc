@@ -63,8 +63,8 @@ ModelGraph BuildSmolLm3(const HubConfig& file, const GraphOptions& options) {
     const int qkv = AddQkv(layer, spec, norm1, attention_bias);
     if (rotary[i]) AddRope(layer, spec.heads, rope, qkv);
     const int attn = AddAttention(layer, spec.heads, qkv, windows[i]);
-    const int mid = layer.Project(
-        {"o", "mid", {{"self_attn.o_proj", spec.hidden}}, attention_bias}, attn, x);
+    const int mid =
+        layer.Project({"o", "mid", {{"self_attn.o_proj", spec.hidden}}, attention_bias}, attn, x);
     const int norm2 = layer.Norm("norm2", mid, "post_attention_layernorm", spec.norm);
     AddMlp(layer, spec, norm2, mid, mlp_bias);
     AddLayer(model, std::move(layer));

@@ -31,8 +31,8 @@ int AddPositions(SegmentBuilder& segment, const VisionSpec& spec, const std::str
   if (!spec.position_shape.empty()) table.tensors[0].shape = spec.position_shape;
   std::vector<WeightRef> weights = {segment.Weight(std::move(table))};
   if (!spec.class_token.empty()) {
-    ParameterSpec token = VectorOf("class_token", segment.dtype(), Init::kNormal,
-                                   {{spec.class_token, spec.hidden}});
+    ParameterSpec token =
+        VectorOf("class_token", segment.dtype(), Init::kNormal, {{spec.class_token, spec.hidden}});
     if (!spec.class_shape.empty()) token.tensors[0].shape = spec.class_shape;
     weights.push_back(segment.Weight(std::move(token)));
   }
@@ -91,12 +91,11 @@ void AddVisionLayer(ModelBuilder& model, const VisionSpec& spec, int64_t index) 
   const auto parts = static_cast<int64_t>(spec.qkv.size());
   const int x = layer.graph().LiveIn("x", spec.hidden, Extent::kPatches);
   const int norm1 = AddNorm(layer, spec, "norm1", x, spec.norm1);
-  const int qkv = layer.Project(
-      {"qkv", "qkv", EqualRows(spec.qkv, 3 * spec.hidden / parts), true}, norm1);
+  const int qkv =
+      layer.Project({"qkv", "qkv", EqualRows(spec.qkv, 3 * spec.hidden / parts), true}, norm1);
   const int attn =
       AddAttentionVariant(layer, heads, qkv, {"bidirectional_attention", 0, spec.span, {}});
-  const int mid =
-      AddBack(layer, {"o", "mid", {{spec.o, spec.hidden}}, true}, spec.scale1, attn, x);
+  const int mid = AddBack(layer, {"o", "mid", {{spec.o, spec.hidden}}, true}, spec.scale1, attn, x);
   const int norm2 = AddNorm(layer, spec, "norm2", mid, spec.norm2);
   const int up = layer.Project({"fc1", "fc1", EqualRows(spec.fc1, spec.intermediate), true}, norm2);
   const int act = AddActivation(layer, "act", up, spec.activation, spec.fc1.size() == 2);
@@ -115,17 +114,17 @@ ValueSource AddQwenMerger(ModelBuilder& model, const HubConfig& config, const st
   const int x = segment.graph().LiveIn("x", hidden, Extent::kPatches);
   int joined = kNoValue;
   if (norm_behind_merge) {
-    joined = AddLayerNorm(segment, "normed", AddPatchMerge(segment, "joined", x, side * side),
-                          "norm");
+    joined =
+        AddLayerNorm(segment, "normed", AddPatchMerge(segment, "joined", x, side * side), "norm");
   } else {
-    joined = AddPatchMerge(segment, "joined", AddLayerNorm(segment, "normed", x, "norm"),
-                           side * side);
+    joined =
+        AddPatchMerge(segment, "joined", AddLayerNorm(segment, "normed", x, "norm"), side * side);
   }
   const int64_t wide = hidden * side * side;
   const int fc1 = segment.Project({"fc1", "fc1", {{"linear_fc1", wide}}, true}, joined);
   const int act = AddActivation(segment, "act", fc1, "gelu", false);
-  segment.Project(
-      {"fc2", "out", {{"linear_fc2", config.PositiveInt("out_hidden_size")}}, true}, act);
+  segment.Project({"fc2", "out", {{"linear_fc2", config.PositiveInt("out_hidden_size")}}, true},
+                  act);
   const int place = model.Add(std::move(segment), {source});
   return model.Find(place, "out");
 }

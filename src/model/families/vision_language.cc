@@ -216,8 +216,7 @@ ModelGraph BuildQwen25Vl(const HubConfig& file, const GraphOptions& options) {
   const int x = merger.graph().LiveIn("x", vision.hidden, Extent::kPatches);
   const int norm = merger.Norm("norm", x, "ln_q", NormSpec{});
   const int joined = AddPatchMerge(merger, "joined", norm, merge * merge);
-  const int fc1 =
-      merger.Project({"mlp.0", "fc1", {{"mlp.0", merger.cols(joined)}}, true}, joined);
+  const int fc1 = merger.Project({"mlp.0", "fc1", {{"mlp.0", merger.cols(joined)}}, true}, joined);
   const int act = AddActivation(merger, "act", fc1, "gelu", false);
   merger.Project({"mlp.2", "out", {{"mlp.2", spec.hidden}}, true}, act);
   AddLayer(model, std::move(merger));

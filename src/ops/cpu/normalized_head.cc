@@ -13,8 +13,7 @@ namespace {
 
 template <typename T>
 float Length(const T* row, int64_t cols) {
-  const float squares =
-      LaneSum(cols, [&](int64_t i) { return ToFloat(row[i]) * ToFloat(row[i]); });
+  const float squares = LaneSum(cols, [&](int64_t i) { return ToFloat(row[i]) * ToFloat(row[i]); });
   return std::max(std::sqrt(squares), 1e-12f);
 }
 
@@ -79,8 +78,7 @@ void NormalizedLmHeadLossBackward(const Op& base, const OpArgs& args, LaneContex
   if (gradient.present()) gradient.data = memory;
   inner.d_weights[0] = gradient;
   inner.accumulate_weights[0] = false;
-  inner.workspace =
-      memory + RoundUp(args.weights[0].size() * SizeOf(DType::kF32), kAlignment);
+  inner.workspace = memory + RoundUp(args.weights[0].size() * SizeOf(DType::kF32), kAlignment);
   LmHeadLossBackward(op.loss, inner, context);
   if (gradient.present()) {
     NormalizeBackward(Threads(context), args.weights[0], gradient, args.accumulate_weights[0],

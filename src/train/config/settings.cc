@@ -1,9 +1,11 @@
 #include "train/config/settings.h"
 
+#include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
 #include <map>
+#include <sstream>
 
 #include "core/error.h"
 
@@ -63,22 +65,52 @@ void CheckText(std::string_view text, const Source& source) {
   }
 }
 
+// Only where documents begin.
+class DocumentLines : public YAML::EventHandler {
+ public:
+  void OnDocumentStart(const YAML::Mark& mark) override { last_ = mark.line; }
+  void OnDocumentEnd() override {}
+  void OnNull(const YAML::Mark&, YAML::anchor_t) override {}
+  void OnAlias(const YAML::Mark&, YAML::anchor_t) override {}
+  void OnScalar(const YAML::Mark&, const std::string&, YAML::anchor_t,
+                const std::string&) override {}
+  void OnSequenceStart(const YAML::Mark&, const std::string&, YAML::anchor_t,
+                       YAML::EmitterStyle::value) override {}
+  void OnSequenceEnd() override {}
+  void OnMapStart(const YAML::Mark&, const std::string&, YAML::anchor_t,
+                  YAML::EmitterStyle::value) override {}
+  void OnMapEnd() override {}
+
+  int last() const { return last_; }
+
+ private:
+  int last_ = 0;
+};
+
+// Refuses what stands behind the first document. (YAML::LoadAll would hand it out, but never comes
+// back from a stray comma or bracket: an empty document begins there again and again.)
+void CheckOneDocument(const std::string& text, const Source& source) {
+  std::istringstream stream(text);
+  YAML::Parser parser(stream);
+  DocumentLines lines;
+  if (parser.HandleNextDocument(lines) && parser.HandleNextDocument(lines)) {
+    throw UsageError(
+        "{}: begins a second YAML document, or has a stray comma or bracket; give one document",
+        source.AtLine(lines.last()));
+  }
+}
+
 // The one document of the text, null when there is none; the library's errors as ours.
 YAML::Node Parse(std::string_view text, const Source& source) {
   CheckText(text, source);
+  // A line break at the end would close a quote that nobody closed.
+  const std::string trimmed(text.substr(0, text.find_last_not_of(" \t\r\n") + 1));
   try {
-    // A line break at the end would close a quote that nobody closed.
-    const std::string_view trimmed = text.substr(0, text.find_last_not_of(" \t\r\n") + 1);
-    const std::vector<YAML::Node> documents = YAML::LoadAll(std::string(trimmed));
-    if (documents.size() > 1) {
-      throw UsageError("{}: begins a second YAML document; give one",
-                       source.AtLine(documents[1].Mark().line));
-    }
-    return documents.empty() ? YAML::Node() : documents[0];
+    CheckOneDocument(trimmed, source);
+    return YAML::Load(trimmed);
   } catch (const YAML::Exception& error) {
     throw UsageError(
-        "{}: malformed YAML: {}; look for a wrong indentation, quote or colon there or "
-        "above",
+        "{}: malformed YAML: {}; look for a wrong indentation, quote or colon there or above",
         source.AtLine(error.mark.line), Shown(error.msg));
   }
 }

@@ -51,8 +51,8 @@ TEST_P(VerifyTest, BFloat16IsCloseAndSchedulesAgree) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Cases, VerifyTest,
-                         ::testing::Values("llama2", "llama3", "qwen2", "qwen3", "mistral",
-                                           "phi3", "glm", "glm4", "olmo2", "olmo3", "smollm3",
+                         ::testing::Values("llama2", "llama3", "qwen2", "qwen3", "mistral", "phi3",
+                                           "glm", "glm4", "olmo2", "olmo3", "smollm3",
                                            "llama_tied_linear_rope", "llama_biases",
                                            "qwen2_tied_window"),
                          [](const auto& tested) { return tested.param; });

@@ -62,8 +62,9 @@ inline RandomSetup MakeRandomSetup(Random& random) {
   setup.seed = random.Next();
   const int64_t head_dim = 2 * random.Between(2, 6);
   const int64_t kv_heads = random.Between(1, 2);
-  const bool qwen = random.Below(2) == 0;
-  setup.config = {{"model_type", qwen ? "qwen2" : "llama"},
+  const std::vector<std::string> types = {"llama", "qwen2", "qwen3",   "mistral", "phi3",
+                                          "glm",   "glm4",  "smollm3", "olmo2",   "olmo3"};
+  setup.config = {{"model_type", types[random.Below(types.size())]},
                   {"vocab_size", random.Between(20, 90)},
                   {"hidden_size", 8 * random.Between(1, 4)},
                   {"intermediate_size", 4 * random.Between(2, 10)},
@@ -73,6 +74,8 @@ inline RandomSetup MakeRandomSetup(Random& random) {
                   {"head_dim", head_dim},
                   {"max_position_embeddings", 64},
                   {"rms_norm_eps", 1e-6},
+                  {"partial_rotary_factor", 1.0},
+                  {"sliding_window", random.Between(2, 20)},
                   {"tie_word_embeddings", random.Below(2) == 0}};
   setup.dtype = random.Below(3) == 0 ? DType::kBF16 : DType::kF32;
   setup.gradient_dtype =

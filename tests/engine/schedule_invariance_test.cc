@@ -36,7 +36,10 @@ void CheckRandomSchedules(uint64_t seed, int rounds, int schedules) {
   }
 }
 
-TEST(ScheduleInvariance, RandomSchedules) { CheckRandomSchedules(1, 60, 5); }
+TEST(ScheduleInvariance, RandomSchedules) { CheckRandomSchedules(1, 80, 5); }
+
+// Ten thousand schedules; labelled slow.
+TEST(ScheduleInvarianceSlow, RandomSchedules) { CheckRandomSchedules(2, 2000, 5); }
 
 }  // namespace
 }  // namespace lazytrain

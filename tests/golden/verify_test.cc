@@ -19,7 +19,8 @@ class VerifyTest : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(VerifyTest, FloatIsInsideToleranceAndSchedulesAgree) {
   std::string bits;
-  for (const char* schedule : {"resident", "interval:1", "interval:2", "interval:3"}) {
+  for (const char* schedule :
+       {"resident", "interval:1", "interval:2", "interval:3", "interval:4"}) {
     VerifyOptions options;
     options.case_folder = CaseFolder(GetParam());
     options.schedule = schedule;

@@ -36,6 +36,26 @@ inline BFloat16 ToBFloat16(float x) {
   return {static_cast<uint16_t>((u + 0x7fffu + ((u >> 16) & 1u)) >> 16)};
 }
 
+// A float32 as a bfloat16 and 16 more bits, exactly: bits = (high << 16) + low. `high` is the value
+// rounded to nearest, halves away from zero, so that `low` always fits (ties to even could not be
+// told apart).
+struct SplitFloat {
+  BFloat16 high;
+  int16_t low = 0;
+};
+
+inline SplitFloat Split(float x) {
+  const auto bits = std::bit_cast<uint32_t>(x);
+  const uint32_t high = (bits + 0x8000u) >> 16;
+  return {{static_cast<uint16_t>(high)},
+          static_cast<int16_t>(static_cast<uint16_t>(bits - (high << 16)))};
+}
+
+inline float Join(const SplitFloat& x) {
+  const uint32_t high = uint32_t{x.high.bits} << 16;
+  return std::bit_cast<float>(high + static_cast<uint32_t>(int32_t{x.low}));
+}
+
 inline float ToFloat(float x) { return x; }
 
 template <typename T>

@@ -10,6 +10,8 @@ int64_t BytesFromGB(double gb) { return std::llround(gb * static_cast<double>(kB
 
 double ToGB(int64_t bytes) { return static_cast<double>(bytes) / static_cast<double>(kBytesPerGB); }
 
+double RoundUpToGB(int64_t bytes) { return std::ceil(ToGB(bytes) * 1e6) / 1e6; }
+
 std::string FormatBytes(int64_t bytes) {
   if (bytes < 1000) return fmt::format("{} B", bytes);
   double value = static_cast<double>(bytes);

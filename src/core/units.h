@@ -24,6 +24,10 @@ inline constexpr int64_t CeilDiv(int64_t value, int64_t divisor) {
 int64_t BytesFromGB(double gb);
 double ToGB(int64_t bytes);
 
+// The smallest number of GB with six digits behind the point that holds `bytes`: what to type in as
+// a cap.
+double RoundUpToGB(int64_t bytes);
+
 // "12 B", "3.42 kB", "1.28 MB", "70.00 GB".
 std::string FormatBytes(int64_t bytes);
 

@@ -83,6 +83,9 @@ class Device {
   // Host memory that copies reach at full speed (pinned, where that means something).
   virtual std::unique_ptr<MemoryBlock> AllocateHost(int64_t bytes) = 0;
 
+  // Whether the lanes look at the Demand of work; computing it for each instruction is not free.
+  virtual bool models_time() const = 0;
+
   virtual std::unique_ptr<Lane> MakeLane(LaneKind kind, std::string name) = 0;
   virtual std::unique_ptr<Event> MakeEvent() = 0;
   // The event may be recorded again. No lane may still wait for it.

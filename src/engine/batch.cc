@@ -21,6 +21,13 @@ int64_t MicroBatch::predicted_tokens() const {
   return std::count_if(targets.begin(), targets.end(), [](int32_t t) { return t >= 0; });
 }
 
+std::vector<RowCounts> RowsOf(std::span<const MicroBatch> step) {
+  std::vector<RowCounts> rows;
+  rows.reserve(step.size());
+  for (const MicroBatch& batch : step) rows.push_back(batch.Rows());
+  return rows;
+}
+
 MicroBatch MakeMicroBatch(std::span<const DocumentView> documents) {
   MicroBatch batch;
   batch.cu_seqlens.push_back(0);

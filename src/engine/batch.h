@@ -29,6 +29,9 @@ struct MicroBatch {
   int64_t predicted_tokens() const;
 };
 
+// The sizes of a step's micro-batches.
+std::vector<RowCounts> RowsOf(std::span<const MicroBatch> step);
+
 // Labels shift by one inside each document; its last token predicts nothing. Loss weights are set
 // by FinishStep, once the whole step is known.
 MicroBatch MakeMicroBatch(std::span<const DocumentView> documents);

@@ -227,7 +227,8 @@ void Executor::Enqueue(const Program& program, int index, const StepRows& rows,
                  {});
       }
     }
-    const Demand demand = DemandOf(program, instruction, rows, cost_);
+    const Demand demand =
+        device_.models_time() ? DemandOf(program, instruction, rows, cost_) : Demand{};
     std::visit(Dispatcher(*this, program, instruction, sizes.rows, demand, pending, result),
                instruction.action);
   }
@@ -237,8 +238,7 @@ void Executor::Enqueue(const Program& program, int index, const StepRows& rows,
 RunResult Executor::Run(const Program& program, std::span<const MicroBatch> step,
                         const std::optional<AdamWScalars>& pending) {
   FillInputs(program, step);
-  StepRows rows;
-  for (const MicroBatch& batch : step) rows.push_back(batch.Rows());
+  const StepRows rows = RowsOf(step);
   RunResult result;
   const std::vector<Lifetime> lives = poison_ ? Lifetimes(program) : std::vector<Lifetime>();
   const int count = static_cast<int>(program.instructions.size());

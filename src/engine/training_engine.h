@@ -62,12 +62,10 @@ class TrainingEngine {
 
   Executor& executor() { return executor_; }
   const ProgramSet& programs() const { return programs_; }
-  CostModel& cost() { return cost_; }
   int64_t arena_bytes() const { return memory_.bytes(kDeviceSpace); }
   // Of the arena, those that were ever touched.
   int64_t device_bytes_used() const { return memory_.block(kDeviceSpace).TouchedBytes(); }
   int64_t host_bytes() const { return memory_.bytes(kHostSpace) + memory_.bytes(kStoreSpace); }
-  int64_t optimizer_steps() const { return optimizer_steps_; }
 
  private:
   UnitMemory MemoryOf(size_t unit) const;

@@ -29,12 +29,6 @@ int SegmentGraph::FindGroup(std::string_view group_name) const {
   return FindByName(groups, group_name);
 }
 
-int64_t SegmentGraph::GroupBytes(int group, const RowCounts& rows) const {
-  int64_t bytes = 0;
-  for (const int value : groups[group].values) bytes += values[value].Bytes(rows);
-  return bytes;
-}
-
 std::string SegmentGraph::Signature() const {
   std::string text = name;
   for (const ValueSpec& value : values) {

@@ -59,8 +59,6 @@ struct SegmentGraph {
 
   int FindValue(std::string_view name) const;  // -1: none
   int FindGroup(std::string_view name) const;  // -1: none
-  // Bytes of a group's values.
-  int64_t GroupBytes(int group, const RowCounts& rows) const;
   // Everything that two graphs have to agree on to be one.
   std::string Signature() const;
 };

@@ -117,8 +117,7 @@ CostModel Calibrate(TrainingEngine& engine, const CostModel& given) {
   capacity.micro_batches = std::min<int64_t>(2, capacity.micro_batches);
   const std::vector<MicroBatch> step =
       MakeFullStep(capacity, engine.programs().model().vocab_size, 0);
-  StepRows rows;
-  for (const MicroBatch& batch : step) rows.push_back(batch.Rows());
+  const StepRows rows = RowsOf(step);
   Calibrator calibrator(program, given);
   for (int run = 0; run < kRuns; ++run) {
     // An update that changes nothing takes as long as any other.

@@ -120,6 +120,32 @@ class WaitBuilder {
   std::vector<int> previous_;
 };
 
+// For each instruction and lane, the last instruction of that lane that is certainly over when it
+// starts (-1: none), given order within lanes and the waits.
+using HappensBefore = std::vector<std::vector<int>>;
+
+HappensBefore ComputeHappensBefore(const Program& program) {
+  HappensBefore before(program.instructions.size(), std::vector<int>(program.lanes.size(), -1));
+  std::vector<int> previous(program.lanes.size(), -1);
+  for (size_t i = 0; i < program.instructions.size(); ++i) {
+    const Instruction& instruction = program.instructions[i];
+    std::vector<int> over = instruction.waits;
+    if (previous[instruction.lane] >= 0) over.push_back(previous[instruction.lane]);
+    for (const int w : over) {
+      if (w >= static_cast<int>(i)) {
+        throw InternalError("'{}' waits for a later instruction", instruction.name);
+      }
+      int& last = before[i][program.instructions[w].lane];
+      last = std::max(last, w);
+      for (size_t l = 0; l < before[i].size(); ++l) {
+        before[i][l] = std::max(before[i][l], before[w][l]);
+      }
+    }
+    previous[instruction.lane] = static_cast<int>(i);
+  }
+  return before;
+}
+
 struct Use {
   int instruction;
   bool writes;
@@ -147,28 +173,6 @@ void CheckShared(const Buffer& a, const std::vector<Use>& uses_a, const Buffer& 
 }  // namespace
 
 void AddWaits(Program& program) { WaitBuilder(program).Build(); }
-
-HappensBefore ComputeHappensBefore(const Program& program) {
-  HappensBefore before(program.instructions.size(), std::vector<int>(program.lanes.size(), -1));
-  std::vector<int> previous(program.lanes.size(), -1);
-  for (size_t i = 0; i < program.instructions.size(); ++i) {
-    const Instruction& instruction = program.instructions[i];
-    std::vector<int> over = instruction.waits;
-    if (previous[instruction.lane] >= 0) over.push_back(previous[instruction.lane]);
-    for (const int w : over) {
-      if (w >= static_cast<int>(i)) {
-        throw InternalError("'{}' waits for a later instruction", instruction.name);
-      }
-      int& last = before[i][program.instructions[w].lane];
-      last = std::max(last, w);
-      for (size_t l = 0; l < before[i].size(); ++l) {
-        before[i][l] = std::max(before[i][l], before[w][l]);
-      }
-    }
-    previous[instruction.lane] = static_cast<int>(i);
-  }
-  return before;
-}
 
 void CheckOrder(const Program& program) {
   const HappensBefore before = ComputeHappensBefore(program);

@@ -11,11 +11,6 @@ namespace lazytrain {
 // Sets the waits of every instruction; none that other waits imply.
 void AddWaits(Program& program);
 
-// For each instruction and lane, the last instruction of that lane that is certainly over when it
-// starts (-1: none), given order within lanes and the waits.
-using HappensBefore = std::vector<std::vector<int>>;
-HappensBefore ComputeHappensBefore(const Program& program);
-
 // Looks at every pair of instructions that touch the same memory, at least one of them writing, and
 // throws InternalError unless one certainly ends before the other starts. Written apart from
 // AddWaits, as its check: it compares addresses, not buffers. Also refuses buffers that leave their

@@ -14,6 +14,7 @@
 #include "report/lane_table.h"
 #include "train/model_folder.h"
 #include "train/run_plan.h"
+#include "train/throughput.h"
 
 namespace lazytrain {
 namespace {
@@ -24,12 +25,6 @@ struct OpShare {
 };
 
 using OpShares = std::map<std::pair<std::string, Direction>, OpShare>;
-
-double Median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<int64_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
 
 // Seconds and FLOPs by op, over one step.
 OpShares SharesOf(const Program& program, const StepTimeline& timeline, const StepRows& rows) {
@@ -89,12 +84,9 @@ Json RunBench(const Config& config, const BenchOptions& options) {
   });
   const std::vector<MicroBatch> step =
       MakeFullStep(program.capacity, plan.programs->model().vocab_size, 1);
-  StepRows rows;
+  const StepRows rows = RowsOf(step);
   double tokens = 0;
-  for (const MicroBatch& batch : step) {
-    rows.push_back(batch.Rows());
-    tokens += static_cast<double>(rows.back().tokens);
-  }
+  for (const RowCounts& batch : rows) tokens += static_cast<double>(batch.tokens);
   std::vector<double> seconds;
   StepTimeline last;
   for (int64_t i = 0; i < options.warmup + options.steps; ++i) {
@@ -104,10 +96,9 @@ Json RunBench(const Config& config, const BenchOptions& options) {
   engine.Drain();
   const StepTimeline predicted = Simulate(program, rows, cost);
   const double median = Median(seconds);
-  const auto parameters = static_cast<double>(plan.programs->model().ParameterCount());
 
   Json json = {{"tokens_per_second", tokens / median},
-               {"tflops", 6.0 * parameters * tokens / median / 1e12},
+               {"tflops", TrainingTflops(plan.programs->model().ParameterCount(), tokens / median)},
                {"step_seconds", median},
                {"predicted_step_seconds", predicted.seconds},
                {"steps", options.steps},

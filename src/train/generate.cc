@@ -48,7 +48,7 @@ std::unique_ptr<ProgramSet> CompileFor(const HubConfig& hub, DType dtype, int64_
   compiled = std::make_unique<ProgramSet>(std::move(model), std::move(streamed), programs);
   if (compiled->PeakBytes(kDeviceSpace) <= cap) return compiled;
   throw UsageError("--device-memory-gb: {} GB are too little; {:.6f} GB would do",
-                   options.device_memory_gb, ToGB(compiled->PeakBytes(kDeviceSpace) + 500));
+                   options.device_memory_gb, RoundUpToGB(compiled->PeakBytes(kDeviceSpace)));
 }
 
 }  // namespace

@@ -114,14 +114,13 @@ void CheckSequenceLength(const Config& config, const HubConfig& hub, const Model
 
 void CheckDeviceMemory(const Config& config, const RunPlan& plan) {
   if (plan.device_bytes() <= plan.device_cap) return;
-  // Rounded up at the sixth digit, so that typing it in works.
-  const double smallest = std::ceil(ToGB(plan.device_bytes()) * 1e6) / 1e6;
   throw UsageError(
       "{}: {} GB of device memory are too little for this model under schedule '{}' with "
       "micro-batches of {} tokens; the smallest that works is {:.6f} GB (or lower "
       "memory.checkpoint_interval, memory.micro_batch_tokens or dataset.max_seq_len)",
       config.Place("memory.device_memory_gb"), config.memory.device_memory_gb,
-      plan.programs->schedule().name, plan.programs->schedule().micro_batch_tokens, smallest);
+      plan.programs->schedule().name, plan.programs->schedule().micro_batch_tokens,
+      RoundUpToGB(plan.device_bytes()));
 }
 
 void CheckHostMemory(const Config& config, const RunPlan& plan) {

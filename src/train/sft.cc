@@ -12,7 +12,6 @@
 #include "core/log.h"
 #include "core/units.h"
 #include "data/examples.h"
-#include "data/packing.h"
 #include "data/registry.h"
 #include "data/sampler.h"
 #include "optim/learning_rate.h"
@@ -23,7 +22,9 @@
 #include "train/model_folder.h"
 #include "train/progress.h"
 #include "train/run_plan.h"
+#include "train/step.h"
 #include "train/stop_signal.h"
+#include "train/throughput.h"
 
 namespace lazytrain {
 namespace {
@@ -58,20 +59,11 @@ class TrainingData {
 
   std::vector<MicroBatch> NextStep() {
     std::vector<DocumentView> documents;
-    std::vector<int64_t> lengths;
     for (const int64_t index : sampler_->NextStep()) {
       const Document& document = set_.documents[static_cast<size_t>(index)];
       documents.push_back({document.input_ids, document.labels});
-      lengths.push_back(document.tokens());
     }
-    std::vector<MicroBatch> step;
-    for (const DocumentRange& range :
-         CutIntoMicroBatches(lengths, capacity_.micro_batch_tokens, capacity_.documents)) {
-      step.push_back(MakeMicroBatch(std::span(documents).subspan(
-          static_cast<size_t>(range.begin), static_cast<size_t>(range.documents()))));
-    }
-    FinishStep(step);
-    return step;
+    return MakeStep(documents, capacity_.micro_batch_tokens, capacity_.documents);
   }
 
  private:
@@ -240,12 +232,9 @@ class SftRun {
     const std::vector<MicroBatch> step = data_.NextStep();
     StepRecord record;
     record.learning_rate = LearningRateAt(rates_, index);
-    StepRows rows;
-    for (const MicroBatch& batch : step) {
-      rows.push_back(batch.Rows());
-      record.tokens += rows.back().tokens;
-      record.predicted_tokens += batch.predicted_tokens();
-    }
+    const StepRows rows = RowsOf(step);
+    for (const RowCounts& batch : rows) record.tokens += batch.tokens;
+    for (const MicroBatch& batch : step) record.predicted_tokens += batch.predicted_tokens();
     record.report = engine_->Step(step, record.learning_rate);
     record.seconds =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
@@ -253,14 +242,15 @@ class SftRun {
     return record;
   }
 
+  static double TokensPerSecond(const StepRecord& record) {
+    return static_cast<double>(record.tokens) / record.seconds;
+  }
+
   double Tflops(const StepRecord& record) const {
-    // The usual count of training: 6 FLOPs a parameter and token.
-    return 6.0 * static_cast<double>(plan_.programs->model().ParameterCount()) *
-           static_cast<double>(record.tokens) / record.seconds / 1e12;
+    return TrainingTflops(plan_.programs->model().ParameterCount(), TokensPerSecond(record));
   }
 
   Json Metrics(int64_t step, const StepRecord& record) const {
-    const double rate = static_cast<double>(record.tokens) / record.seconds;
     return {{"step", step},
             {"loss", record.report.loss},
             {"grad_norm", record.report.gradient_norm},
@@ -271,7 +261,7 @@ class SftRun {
             {"seconds", record.seconds},
             {"step_seconds", record.report.timeline.seconds},
             {"predicted_step_seconds", record.predicted.seconds},
-            {"tokens_per_second", rate},
+            {"tokens_per_second", TokensPerSecond(record)},
             {"tflops", Tflops(record)},
             {"device_bytes", engine_->arena_bytes()},
             {"host_bytes", engine_->host_bytes()},
@@ -284,7 +274,7 @@ class SftRun {
     line.steps = data_.steps();
     line.loss = record.report.loss;
     line.learning_rate = record.learning_rate;
-    line.tokens_per_second = static_cast<double>(record.tokens) / record.seconds;
+    line.tokens_per_second = TokensPerSecond(record);
     line.tflops = Tflops(record);
     line.device_bytes = engine_->arena_bytes();
     line.host_bytes = engine_->host_bytes();
@@ -309,12 +299,6 @@ class SftRun {
     measured_.push_back(record.report.timeline.seconds);
     predicted_.push_back(record.predicted.seconds);
     last_ = record;
-  }
-
-  static double Median(std::vector<double> values) {
-    const auto middle = values.begin() + static_cast<int64_t>(values.size() / 2);
-    std::nth_element(values.begin(), middle, values.end());
-    return *middle;
   }
 
   void Summarize(int64_t done) const {

@@ -4,15 +4,16 @@
 #include <cmath>
 #include <cstring>
 #include <memory>
+#include <numeric>
 
 #include "core/error.h"
 #include "core/hash.h"
 #include "core/units.h"
-#include "data/packing.h"
 #include "engine/training_engine.h"
 #include "model/family.h"
 #include "train/device_choice.h"
 #include "train/golden_case.h"
+#include "train/step.h"
 
 namespace lazytrain {
 namespace {
@@ -53,24 +54,20 @@ Capacity CapacityOf(const GoldenCase& golden) {
   return capacity;
 }
 
-std::vector<MicroBatch> MakeStep(const GoldenCase& golden, const Capacity& capacity) {
-  std::vector<int64_t> lengths;
+// The case as a step, all logits wanted.
+std::vector<MicroBatch> StepOf(const GoldenCase& golden, const Capacity& capacity) {
   std::vector<DocumentView> documents;
   for (size_t d = 0; d + 1 < golden.cu_seqlens.size(); ++d) {
     const auto begin = static_cast<size_t>(golden.cu_seqlens[d]);
     const auto length = static_cast<size_t>(golden.cu_seqlens[d + 1]) - begin;
-    lengths.push_back(static_cast<int64_t>(length));
     documents.push_back({std::span(golden.input_ids).subspan(begin, length),
                          std::span(golden.labels).subspan(begin, length)});
   }
-  std::vector<MicroBatch> step;
-  for (const DocumentRange& range : CutIntoMicroBatches(lengths, capacity.micro_batch_tokens)) {
-    step.push_back(MakeMicroBatch(std::span(documents).subspan(range.begin, range.documents())));
-    for (int32_t t = 0; t < static_cast<int32_t>(step.back().input_ids.size()); ++t) {
-      step.back().selected_rows.push_back(t);
-    }
+  std::vector<MicroBatch> step = MakeStep(documents, capacity.micro_batch_tokens);
+  for (MicroBatch& batch : step) {
+    batch.selected_rows.resize(batch.input_ids.size());
+    std::iota(batch.selected_rows.begin(), batch.selected_rows.end(), 0);
   }
-  FinishStep(step);
   return step;
 }
 
@@ -81,7 +78,7 @@ class Verifier {
         tolerances_(TolerancesFor(options.dtype)),
         device_(OpenDevice(options.device, true)) {
     Capacity capacity = CapacityOf(golden_);
-    step_ = MakeStep(golden_, capacity);
+    step_ = StepOf(golden_, capacity);
     capacity.micro_batches = static_cast<int64_t>(step_.size());
     GraphOptions graph;
     graph.dtype = options.dtype;

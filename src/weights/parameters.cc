@@ -53,13 +53,10 @@ void StoreElement(const ParameterSpec& parameter, const UnitMemory& memory, int6
     reinterpret_cast<float*>(weights)[i] = value;
     return;
   }
-  // Halves away from zero, as the optimizer rounds its master.
-  const auto bits = std::bit_cast<uint32_t>(value);
-  const uint32_t high = (bits + 0x8000u) >> 16;
-  reinterpret_cast<uint16_t*>(weights)[i] = static_cast<uint16_t>(high);
+  const SplitFloat split = Split(value);
+  reinterpret_cast<BFloat16*>(weights)[i] = split.high;
   if (memory.master_low != nullptr && parameter.trainable) {
-    memory.master_low[parameter.element_offset + i] =
-        static_cast<int16_t>(static_cast<uint16_t>(bits - (high << 16)));
+    memory.master_low[parameter.element_offset + i] = split.low;
   }
 }
 

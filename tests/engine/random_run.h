@@ -9,10 +9,10 @@
 #include "core/error.h"
 #include "core/hash.h"
 #include "core/random.h"
-#include "data/packing.h"
 #include "device/cpu/virtual_accelerator.h"
 #include "engine/training_engine.h"
 #include "model/family.h"
+#include "train/step.h"
 
 namespace lazytrain::testing {
 
@@ -37,7 +37,6 @@ inline std::vector<MicroBatch> RandomStep(Random& random, int64_t vocab, int64_t
                                           int64_t longest, int64_t micro_batch_tokens) {
   std::vector<std::vector<int32_t>> ids(static_cast<size_t>(documents));
   std::vector<std::vector<int32_t>> labels(ids.size());
-  std::vector<int64_t> lengths;
   std::vector<DocumentView> views;
   for (size_t d = 0; d < ids.size(); ++d) {
     for (int64_t i = random.Between(2, longest); i > 0; --i) {
@@ -45,16 +44,9 @@ inline std::vector<MicroBatch> RandomStep(Random& random, int64_t vocab, int64_t
       labels[d].push_back(random.Below(4) == 0 ? -100 : ids[d].back());
     }
     labels[d].back() = ids[d].back();
-    lengths.push_back(static_cast<int64_t>(ids[d].size()));
     views.push_back({ids[d], labels[d]});
   }
-  std::vector<MicroBatch> step;
-  for (const DocumentRange& range : CutIntoMicroBatches(lengths, micro_batch_tokens)) {
-    step.push_back(MakeMicroBatch(std::span(views).subspan(
-        static_cast<size_t>(range.begin), static_cast<size_t>(range.documents()))));
-  }
-  FinishStep(step);
-  return step;
+  return MakeStep(views, micro_batch_tokens);
 }
 
 inline RandomSetup MakeRandomSetup(Random& random) {

@@ -43,8 +43,7 @@ TEST(Simulator, EqualsTheExecutorOnTheVirtualClock) {
       InitializeUnit(unit, setup.seed, 0.3, memory);
     });
     engine.Step(setup.steps[0], 1e-2);  // from now on an update is pending
-    StepRows rows;
-    for (const MicroBatch& batch : setup.steps[1]) rows.push_back(batch.Rows());
+    const StepRows rows = RowsOf(setup.steps[1]);
     const StepTimeline measured = engine.Step(setup.steps[1], 1e-2).timeline;
     const StepTimeline predicted = Simulate(programs.training(), rows, cost);
     ASSERT_EQ(measured.spans.size(), predicted.spans.size());

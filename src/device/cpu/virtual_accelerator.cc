@@ -246,6 +246,7 @@ class VirtualAccelerator final : public Device {
   std::unique_ptr<MemoryBlock> AllocateHost(int64_t bytes) override {
     return std::make_unique<GuardedBlock>(bytes, shared_.options.poison);
   }
+  bool models_time() const override { return shared_.options.clock != ClockMode::kReal; }
   std::unique_ptr<Lane> MakeLane(LaneKind kind, std::string) override {
     const bool computes = kind == LaneKind::kCompute || kind == LaneKind::kHost;
     auto lane = std::make_unique<CpuLane>(shared_, computes ? shared_.options.threads : 1,

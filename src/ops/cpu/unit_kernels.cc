@@ -1,7 +1,6 @@
 #include "ops/cpu/unit_kernels.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <functional>
 
@@ -119,15 +118,11 @@ struct Float32Master {
 struct SplitMaster {
   BFloat16* weights;
   int16_t* low;
-  float Load(int64_t i) const {
-    const uint32_t high = uint32_t{weights[i].bits} << 16;
-    return std::bit_cast<float>(high + static_cast<uint32_t>(int32_t{low[i]}));
-  }
+  float Load(int64_t i) const { return Join({weights[i], low[i]}); }
   void Store(int64_t i, float value) const {
-    const auto bits = std::bit_cast<uint32_t>(value);
-    const uint32_t high = (bits + 0x8000u) >> 16;
-    weights[i].bits = static_cast<uint16_t>(high);
-    low[i] = static_cast<int16_t>(static_cast<uint16_t>(bits - (high << 16)));
+    const SplitFloat split = Split(value);
+    weights[i] = split.high;
+    low[i] = split.low;
   }
 };
 

@@ -98,6 +98,7 @@ class Executor::Dispatcher {
     args.accumulate_weights = action.accumulate_weights;
     args.workspace = resolver_.Address(action.workspace);
     args.batch.rows = resolver_.rows();
+    args.batch.first_row = instruction_.first_row;
     const int host = program_.inputs[instruction_.micro_batch].at("cu_seqlens");
     args.batch.cu_seqlens_host =
         reinterpret_cast<const int32_t*>(executor_.memory_.Address(program_.buffers[host]));

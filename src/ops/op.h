@@ -80,6 +80,9 @@ class Op {
   virtual bool in_place() const { return false; }
   // Inputs that never get a gradient (token ids, positions).
   virtual bool differentiable(int /*input*/) const { return true; }
+  // Whether row t of what it writes depends on row t of what it reads alone (and on weights): such
+  // an op may take a micro-batch in chunks of rows.
+  virtual bool row_wise() const { return false; }
   // Whether the backward computes the op's outputs as well (a loss): its forward then only runs
   // where no gradient is wanted.
   virtual bool backward_computes_outputs() const { return false; }

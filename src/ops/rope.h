@@ -31,6 +31,7 @@ struct Rope final : Op {
   BackwardNeeds backward_needs() const override { return {{1}, {}, false}; }
   bool in_place() const override { return true; }
   bool differentiable(int input) const override { return input == 0; }
+  bool row_wise() const override { return true; }
   std::string Signature() const override;
 };
 

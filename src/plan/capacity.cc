@@ -6,6 +6,10 @@
 
 namespace lazytrain {
 
+int64_t Capacity::chunks() const {
+  return chunk_tokens > 0 ? CeilDiv(micro_batch_tokens, chunk_tokens) : 1;
+}
+
 RowCounts Capacity::MicroBatchRows() const {
   RowCounts rows;
   rows.tokens = micro_batch_tokens;

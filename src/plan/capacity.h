@@ -13,6 +13,12 @@ struct Capacity {
   int64_t documents = 0;           // most documents of a micro-batch
   int64_t longest_document = 0;    // tokens
   int64_t selected = 0;            // most rows of a micro-batch whose logits are wanted
+  // Row-wise ops take micro-batches in chunks of so many tokens (0: whole), so that a document may
+  // be longer than the working set of its layers. Results depend on it: part of the numerics key.
+  int64_t chunk_tokens = 0;
+
+  // Chunks of a full micro-batch.
+  int64_t chunks() const;
 
   // The sizes of a full micro-batch.
   RowCounts MicroBatchRows() const;

@@ -2,11 +2,16 @@
 // stand first and keep their place.
 #pragma once
 
+#include <cstdint>
+#include <optional>
+
 #include "model/graph.h"
 #include "plan/capacity.h"
+#include "plan/cost_model.h"
 #include "plan/schedule.h"
 #include "program/persistent.h"
 #include "program/program.h"
+#include "program/transfer_timing.h"
 
 namespace lazytrain {
 
@@ -18,8 +23,18 @@ struct CompileInput {
   StateSpec states;
 };
 
+// What the timing of transfers is chosen for: the fastest by the simulator that takes no more
+// device memory (all programs' persistent buffers included).
+struct TransferTuning {
+  const CostModel* cost = nullptr;
+  int64_t device_bytes = 0;
+};
+
 // One optimizer step: applies the update that is pending, then computes losses and gradients.
-Program CompileTraining(const CompileInput& input, const Capacity& capacity);
+// Without tuning each transfer is issued one stage (weights) or one slot (values) ahead. If nothing
+// fits the tuning's memory, the program is the smallest there is.
+Program CompileTraining(const CompileInput& input, const Capacity& capacity,
+                        const std::optional<TransferTuning>& tuning = std::nullopt);
 
 // Losses only (the loss chain's results), or logits of the selected rows; no update, no gradients.
 Program CompileEvaluation(const CompileInput& input, const Capacity& capacity);

@@ -17,7 +17,7 @@ ProgramSet::ProgramSet(ModelGraph model, Schedule schedule, const ProgramSetOpti
              {options.training.has_value(), options.gradient_dtype}},
       load_(CompileLoad(input_)) {
   if (options.training) {
-    training_ = CompileTraining(input_, *options.training);
+    training_ = CompileTraining(input_, *options.training, options.tuning);
     update_ = CompileUpdate(input_);
     flush_ = CompileFlush(input_);
   }

@@ -16,6 +16,7 @@ struct ProgramSetOptions {
   std::optional<Capacity> training;
   std::optional<Capacity> evaluation;
   std::optional<Capacity> logits;
+  std::optional<TransferTuning> tuning;  // of the training program
 };
 
 // Pins the model and the schedule it was compiled from; neither copied nor moved, since programs

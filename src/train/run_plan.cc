@@ -202,15 +202,16 @@ RunPlan MakeRunPlan(const Config& config, const HubConfig& hub, const Device& de
   options.training = capacity;
   plan.key = MakeKey(config, model, schedule, options.gradient_dtype, device);
   NoteKeyDifferences(ScheduleSpec(config), plan.key);
+  plan.cost = WithGivenRates(CostModel(), config.hardware);
+  plan.device_cap = BytesFromGB(config.memory.device_memory_gb);
+  options.tuning = {&plan.cost, plan.device_cap};
   plan.programs = std::make_unique<ProgramSet>(std::move(model), std::move(schedule), options);
 
   const OptimizerSettings& optimizer = config.optimizer;
   plan.engine.adamw = {optimizer.beta1, optimizer.beta2, optimizer.eps,
                        config.training.weight_decay};
   plan.engine.max_grad_norm = optimizer.clip == "off" ? 0.0 : config.training.max_grad_norm;
-  plan.cost = WithGivenRates(CostModel(), config.hardware);
   plan.demand = WithGivenRates(CostModel(HardwareRates::Unlimited()), config.hardware);
-  plan.device_cap = BytesFromGB(config.memory.device_memory_gb);
   CheckDeviceMemory(config, plan);
   CheckHostMemory(config, plan);
   return plan;

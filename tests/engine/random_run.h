@@ -76,6 +76,7 @@ inline RandomSetup MakeRandomSetup(Random& random) {
   setup.capacity.longest_document = random.Between(4, 20);
   setup.capacity.micro_batch_tokens = setup.capacity.longest_document + random.Between(0, 12);
   setup.capacity.documents = setup.capacity.micro_batch_tokens;
+  if (random.Below(3) == 0) setup.capacity.chunk_tokens = random.Between(2, 12);
   const int64_t documents = random.Between(1, 8);
   setup.capacity.micro_batches = MaxMicroBatches(documents, 0, setup.capacity.longest_document,
                                                  setup.capacity.micro_batch_tokens);
@@ -119,6 +120,18 @@ inline Schedule RandomSchedule(Random& random, const ModelGraph& model, const Ca
   return schedule;
 }
 
+// A machine of any balance: each rate over two orders of magnitude.
+inline CostModel RandomMachine(Random& random) {
+  const auto scaled = [&](double rate) { return rate * std::pow(10.0, random.Uniform() * 2 - 2); };
+  HardwareRates rates;
+  rates.h2d_bytes = scaled(rates.h2d_bytes);
+  rates.d2h_bytes = scaled(rates.d2h_bytes);
+  rates.host_bytes = scaled(rates.host_bytes);
+  rates.gemm_flops = scaled(rates.gemm_flops);
+  rates.launch_seconds = scaled(rates.launch_seconds);
+  return CostModel(rates);
+}
+
 inline ProgramSetOptions OptionsOf(const RandomSetup& setup) {
   ProgramSetOptions options;
   options.gradient_dtype = setup.gradient_dtype;
@@ -128,12 +141,11 @@ inline ProgramSetOptions OptionsOf(const RandomSetup& setup) {
 }
 
 // The bits of everything a run makes: losses, norms, evaluation losses, weights.
-inline std::string RunBits(const RandomSetup& setup, const Schedule& schedule) {
+inline std::string RunBits(const RandomSetup& setup, const ProgramSet& programs) {
   VirtualAcceleratorOptions device_options;
   device_options.threads = 2;
   device_options.poison = true;
   const std::unique_ptr<Device> device = MakeVirtualAccelerator(device_options);
-  const ProgramSet programs(setup.Graph(), schedule, OptionsOf(setup));
   EngineOptions options;
   options.poison = true;
   TrainingEngine engine(*device, programs, CostModel(), options);

@@ -32,6 +32,9 @@ struct Rope final : Op {
   bool in_place() const override { return true; }
   bool differentiable(int input) const override { return input == 0; }
   bool row_wise() const override { return true; }
+  bool Continues(int64_t cached, int64_t total) const override {
+    return long_inverse_frequencies.empty() || cached > long_beyond || total <= long_beyond;
+  }
   std::string Signature() const override;
 };
 

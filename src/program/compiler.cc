@@ -223,6 +223,11 @@ Program CompileLogits(const CompileInput& input, const Capacity& capacity) {
   return CompileForward(input, capacity, input.model->logits, "logits");
 }
 
+Program CompileGeneration(const CompileInput& input, const Capacity& capacity,
+                          const std::string& name) {
+  return CompileForward(input, capacity, input.model->generation, name);
+}
+
 Program CompileUpdate(const CompileInput& input) {
   return CompileUnits(input, "update", true, [](UnitTraffic& t) { t.FinishUpdates(); });
 }

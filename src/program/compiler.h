@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 
 #include "model/graph.h"
 #include "plan/capacity.h"
@@ -39,6 +40,11 @@ Program CompileTraining(const CompileInput& input, const Capacity& capacity,
 // Losses only (the loss chain's results), or logits of the selected rows; no update, no gradients.
 Program CompileEvaluation(const CompileInput& input, const Capacity& capacity);
 Program CompileLogits(const CompileInput& input, const Capacity& capacity);
+
+// Logits of rows that continue a document of capacity.context tokens at most. Programs of different
+// capacities share the states: one for many rows at once (prefill), one for a single row (decode).
+Program CompileGeneration(const CompileInput& input, const Capacity& capacity,
+                          const std::string& name);
 
 // The pending update alone. `Load` fills what the schedule keeps on the device, at the start of a
 // run; `Flush` brings to the host what only the device has up to date.

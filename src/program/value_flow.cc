@@ -118,12 +118,19 @@ Operand ValueFlow::Input(int segment, int value, const Span& span) const {
   if (spec.origin == ValueOrigin::kBatch) {
     return ValueOperand(batch_[span.micro_batch].at(spec.name), spec, span, true);
   }
+  if (spec.origin == ValueOrigin::kState) return StateOperand(segment, value);
   const ValueId id = Canonical(chain_, segment, value);
   const auto found = on_device_.find(KeyOf(id, span));
   if (found == on_device_.end()) {
     throw InternalError("{} is read but not on the device", Name(id, span.micro_batch));
   }
   return ValueOperand(found->second, spec, span, IsWhole(id));
+}
+
+Operand ValueFlow::StateOperand(int segment, int value) const {
+  const ValueSpec& spec = chain_[segment].graph->values[value];
+  const int buffer = writer_.persistent().op_states.at({segment, value});
+  return {buffer, 0, spec.dtype, Rows::kFixed, capacity_.context, spec.cols};
 }
 
 Operand ValueFlow::Workspace(const OpNode& node, Direction direction, const Span& span,
@@ -158,6 +165,9 @@ void ValueFlow::ForChunks(const RowRun& run, const Span& span, const Body& body)
 
 Operand ValueFlow::Output(int segment, const OpNode& node, int output, const Span& span) {
   if (node.op->in_place() && output == node.inputs[0]) return Input(segment, output, span);
+  if (chain_[segment].graph->values[output].origin == ValueOrigin::kState) {
+    return StateOperand(segment, output);
+  }
   const ValueId id{segment, output};
   const bool whole = IsWhole(id);
   const Key key = KeyOf(id, span);

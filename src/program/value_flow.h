@@ -76,6 +76,7 @@ class ValueFlow {
   // The span's rows of a buffer that holds all rows or the span's alone.
   Operand ValueOperand(int buffer, const ValueSpec& spec, const Span& span, bool whole) const;
   Operand Input(int segment, int value, const Span& span) const;
+  Operand StateOperand(int segment, int value) const;
   Operand CuSeqlens(int micro_batch) const;
   Operand Workspace(const OpNode& node, Direction direction, const Span& span,
                     const std::string& name);

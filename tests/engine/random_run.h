@@ -34,19 +34,19 @@ struct RandomSetup {
 };
 
 inline std::vector<MicroBatch> RandomStep(Random& random, int64_t vocab, int64_t documents,
-                                          int64_t longest, int64_t micro_batch_tokens) {
+                                          const Capacity& capacity) {
   std::vector<std::vector<int32_t>> ids(static_cast<size_t>(documents));
   std::vector<std::vector<int32_t>> labels(ids.size());
   std::vector<DocumentView> views;
   for (size_t d = 0; d < ids.size(); ++d) {
-    for (int64_t i = random.Between(2, longest); i > 0; --i) {
+    for (int64_t i = random.Between(2, capacity.longest_document); i > 0; --i) {
       ids[d].push_back(static_cast<int32_t>(random.Below(static_cast<uint64_t>(vocab))));
       labels[d].push_back(random.Below(4) == 0 ? -100 : ids[d].back());
     }
     labels[d].back() = ids[d].back();
     views.push_back({ids[d], labels[d]});
   }
-  return MakeStep(views, micro_batch_tokens);
+  return MakeStep(views, capacity);
 }
 
 inline RandomSetup MakeRandomSetup(Random& random) {
@@ -82,9 +82,7 @@ inline RandomSetup MakeRandomSetup(Random& random) {
                                                  setup.capacity.micro_batch_tokens);
   const auto vocab = setup.config["vocab_size"].get<int64_t>();
   for (int s = 0; s < 3; ++s) {
-    setup.steps.push_back(RandomStep(random, vocab, random.Between(1, documents),
-                                     setup.capacity.longest_document,
-                                     setup.capacity.micro_batch_tokens));
+    setup.steps.push_back(RandomStep(random, vocab, random.Between(1, documents), setup.capacity));
   }
   return setup;
 }
@@ -140,14 +138,19 @@ inline ProgramSetOptions OptionsOf(const RandomSetup& setup) {
   return options;
 }
 
-// The bits of everything a run makes: losses, norms, evaluation losses, weights.
-inline std::string RunBits(const RandomSetup& setup, const ProgramSet& programs) {
+struct CheckedRunResult {
+  std::string bits;  // a digest of losses, norms, evaluation losses, gradients, weights
+  int64_t allocated[kSpaces] = {};
+};
+
+// Runs the setup's steps with every memory access checked against the programs.
+inline CheckedRunResult CheckedRun(const RandomSetup& setup, const ProgramSet& programs) {
   VirtualAcceleratorOptions device_options;
   device_options.threads = 2;
   device_options.poison = true;
   const std::unique_ptr<Device> device = MakeVirtualAccelerator(device_options);
   EngineOptions options;
-  options.poison = true;
+  options.check_memory = true;
   TrainingEngine engine(*device, programs, CostModel(), options);
   engine.LoadWeights([&](const UnitSpec& unit, const UnitMemory& memory) {
     InitializeUnit(unit, setup.seed, 0.3, memory);
@@ -174,7 +177,10 @@ inline std::string RunBits(const RandomSetup& setup, const ProgramSet& programs)
       digest.Add(engine.Weights(u) + p.byte_offset, static_cast<size_t>(p.bytes()));
     }
   }
-  return digest.Hex();
+  CheckedRunResult result;
+  result.bits = digest.Hex();
+  for (int space = 0; space < kSpaces; ++space) result.allocated[space] = engine.bytes(space);
+  return result;
 }
 
 }  // namespace lazytrain::testing

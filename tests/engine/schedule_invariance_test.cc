@@ -21,8 +21,9 @@ void CheckRandomSchedules(uint64_t seed, int rounds, int schedules) {
     if (passes_matter) {
       resident.passes = testing::RandomSchedule(random, model, setup.capacity, nullptr).passes;
     }
-    const std::string expected = testing::RunBits(
-        setup, ProgramSet(setup.Graph(), resident, testing::OptionsOf(setup)));
+    const std::string expected =
+        testing::CheckedRun(setup, ProgramSet(setup.Graph(), resident, testing::OptionsOf(setup)))
+            .bits;
     for (int s = 0; s < schedules; ++s) {
       const Schedule schedule = testing::RandomSchedule(random, model, setup.capacity,
                                                         passes_matter ? &resident.passes : nullptr);
@@ -34,7 +35,7 @@ void CheckRandomSchedules(uint64_t seed, int rounds, int schedules) {
       if (random.Below(4) != 0) options.tuning = {&machine, budget};
       const ProgramSet programs(setup.Graph(), schedule, options);
       for (const Program* program : programs.all()) CheckOrder(*program);
-      ASSERT_EQ(testing::RunBits(setup, programs), expected)
+      ASSERT_EQ(testing::CheckedRun(setup, programs).bits, expected)
           << "seed " << seed << " round " << round << " schedule " << s << "\n"
           << setup.config.dump() << "\n"
           << ScheduleToJson(schedule, model).dump(1);

@@ -37,7 +37,7 @@ const std::vector<float>& FrequenciesOf(const Rope& op, int64_t row, const Batch
   const int32_t* next = std::upper_bound(begin, end, static_cast<int32_t>(batch.first_row + row));
   // Rows behind the last document are padding.
   if (next == end) return op.inverse_frequencies;
-  const bool is_long = *next - *(next - 1) > op.long_beyond;
+  const bool is_long = *next - *(next - 1) + batch.rows.cached > op.long_beyond;
   return is_long ? op.long_inverse_frequencies : op.inverse_frequencies;
 }
 

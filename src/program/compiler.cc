@@ -156,6 +156,8 @@ struct TimingTrial {
 
 // Trials whose simulated times differ by less than this are as good as each other.
 constexpr double kSameTime = 1.001;
+// Links are shared, so that transfers take longer than alone.
+constexpr double kSlack = 1.25;
 
 // The shortest step that fits; among those as short, the least memory; if nothing fits, that too.
 TransferTiming ChooseTiming(const StagePlan& plan,
@@ -172,10 +174,8 @@ TransferTiming ChooseTiming(const StagePlan& plan,
   const bool nothing_to_gain =
       trials[0].seconds <= kSameTime * busy && trials[0].device_bytes <= tuning.device_bytes;
   if (nothing_to_gain) return trials[0].timing;
-  for (const double slack : {1.0, 1.5}) {
-    for (const int horizon : {kNoHorizon, 64, 16, 4, 0}) {
-      attempt(JustInTime(plan, first, *tuning.cost, slack, horizon));
-    }
+  for (const int horizon : {kNoHorizon, 16, 4, 0}) {
+    attempt(JustInTime(plan, first, *tuning.cost, kSlack, horizon));
   }
   const auto smallest = [](const TimingTrial& a, const TimingTrial& b) {
     return a.device_bytes < b.device_bytes;

@@ -11,20 +11,14 @@ struct Placed {
   int64_t begin, end;
 };
 
-// The lowest gap of `bytes` between the placed buffers that live at the same time.
-int64_t LowestFit(const std::vector<Placed>& placed, const Lifetime& life, int64_t bytes,
-                  std::vector<std::pair<int64_t, int64_t>>& scratch) {
-  scratch.clear();
-  for (const Placed& other : placed) {
-    if (other.first <= life.last && life.first <= other.last) {
-      scratch.emplace_back(other.begin, other.end);
-    }
-  }
-  std::sort(scratch.begin(), scratch.end());
+// The lowest gap of `bytes` between the placed buffers that live at the same time; `placed` in the
+// order of addresses.
+int64_t LowestFit(const std::vector<Placed>& placed, const Lifetime& life, int64_t bytes) {
   int64_t offset = 0;
-  for (const auto& [begin, end] : scratch) {
-    if (begin - offset >= bytes) break;
-    offset = std::max(offset, end);
+  for (const Placed& other : placed) {
+    if (other.first > life.last || life.first > other.last) continue;
+    if (other.begin - offset >= bytes) break;
+    offset = std::max(offset, other.end);
   }
   return offset;
 }
@@ -43,13 +37,15 @@ int64_t PlaceSpace(Program& program, int space, const std::vector<Lifetime>& liv
     return program.buffers[a].bytes > program.buffers[b].bytes;
   });
   std::vector<Placed> placed;
-  std::vector<std::pair<int64_t, int64_t>> scratch;
   int64_t peak = 0;
   for (const int b : order) {
     Buffer& buffer = program.buffers[b];
-    const int64_t offset = LowestFit(placed, lives[b], buffer.bytes, scratch);
+    const int64_t offset = LowestFit(placed, lives[b], buffer.bytes);
     buffer.offset = base + offset;
-    placed.push_back({lives[b].first, lives[b].last, offset, offset + buffer.bytes});
+    const auto above =
+        std::upper_bound(placed.begin(), placed.end(), offset,
+                         [](int64_t value, const Placed& other) { return value < other.begin; });
+    placed.insert(above, {lives[b].first, lives[b].last, offset, offset + buffer.bytes});
     peak = std::max(peak, offset + buffer.bytes);
   }
   return base + peak;

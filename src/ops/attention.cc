@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "core/hash.h"
+
 namespace lazytrain {
 
 OpCost Attention::Cost(Direction direction, const RowCounts& rows) const {
@@ -29,8 +31,12 @@ int64_t Attention::WorkspaceBytes(Direction direction, const RowCounts& capacity
 }
 
 std::string Attention::Signature() const {
-  return fmt::format("attention({},{},{},{:a},{},{},{})", q_heads, kv_heads, head_dim, scale,
-                     window, Name(dtype), kTile);
+  std::string signature = fmt::format("attention({},{},{},{:a},{},{},{})", q_heads, kv_heads,
+                                      head_dim, scale, window, Name(dtype), kTile);
+  if (slopes.empty()) return signature;
+  Digest digest;
+  digest.Add(slopes.data(), slopes.size() * sizeof(float));
+  return fmt::format("{}+slopes({})", signature, digest.Hex().substr(0, 16));
 }
 
 }  // namespace lazytrain

@@ -298,13 +298,15 @@ void AddRope(SegmentBuilder& layer, const Heads& heads, const RopeFrequencies& r
   layer.graph().Add("rope", op, {qkv, layer.graph().Batch("positions", DType::kI32)}, {qkv});
 }
 
-int AddAttention(SegmentBuilder& layer, const Heads& heads, int qkv, int64_t window) {
+int AddAttention(SegmentBuilder& layer, const Heads& heads, int qkv, int64_t window,
+                 const std::vector<float>& slopes) {
   auto op = std::make_shared<Attention>();
   op->q_heads = heads.q;
   op->kv_heads = heads.kv;
   op->head_dim = heads.dim;
   op->scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(heads.dim)));
   op->window = window;
+  op->slopes = slopes;
   op->dtype = layer.dtype();
   const int attn = layer.graph().Value("attn", heads.q_cols());
   const int lse = layer.graph().Value("lse", DType::kF32, Extent::kTokens, heads.q, "attn");

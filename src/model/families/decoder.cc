@@ -172,7 +172,7 @@ DecoderSpec ReadDecoderSpec(const HubConfig& config) {
            config.Number(key));
     }
   }
-  spec.max_positions = config.PositiveIntOr("max_position_embeddings", 2048);
+  spec.max_positions = ContextTokens(config);
   CheckSize(spec, config);
   spec.norm.eps = static_cast<float>(config.NumberOr("rms_norm_eps", 1e-6));
   if (!(spec.norm.eps >= 0.0f)) {
@@ -291,6 +291,7 @@ void AddRope(SegmentBuilder& layer, const Heads& heads, const RopeFrequencies& r
   op->head_dim = heads.dim;
   op->inverse_frequencies = rope.inverse;
   op->long_inverse_frequencies = rope.long_inverse;
+  op->dynamic_factor = rope.dynamic_factor;
   op->long_beyond = rope.long_beyond;
   op->scaling = rope.scaling;
   op->interleaved = interleaved;

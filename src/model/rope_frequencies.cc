@@ -189,6 +189,16 @@ HubConfig FindParameters(const HubConfig& config, std::string_view layer_type) {
   return *parameters;
 }
 
+// Where one set is for all layers, sets by layer type would be passed over in silence.
+void RefuseLayerTypes(const HubConfig& parameters) {
+  for (const auto& [key, value] : parameters.json().items()) {
+    if (!value.is_object()) continue;
+    throw RunError(
+        "{}: '{}' is an object; this architecture has one set of parameters for all layers",
+        parameters.place(), key);
+  }
+}
+
 std::string TypeOf(const HubConfig& parameters) {
   return parameters.StringOr("rope_type", parameters.StringOr("type", "default"));
 }
@@ -206,6 +216,7 @@ RopeFrequencies UnscaledFrequencies(double theta, int64_t rotary_channels) {
 RopeFrequencies ReadRopeFrequencies(const HubConfig& config, int64_t rotary_channels,
                                     const RopeDefaults& defaults) {
   const HubConfig parameters = FindParameters(config, defaults.layer_type);
+  if (defaults.layer_type.empty()) RefuseLayerTypes(parameters);
   const HubConfig& with_theta = parameters.Has("rope_theta") ? parameters : config;
   const double theta =
       with_theta.Has("rope_theta") ? PositiveNumber(with_theta, "rope_theta") : defaults.theta;

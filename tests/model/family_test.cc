@@ -267,6 +267,19 @@ TEST(Family, NamesWhatItRefuses) {
   }
 }
 
+TEST(Family, RefusesSizesThatCannotBe) {
+  Json llama = Small("llama");
+  llama["num_hidden_layers"] = 100000;
+  EXPECT_THAT(Message(llama), HasSubstr("100000 layers"));
+  Json glm = {{"model_type", "chatglm"}, {"padded_vocab_size", 96},  {"hidden_size", 32},
+              {"ffn_hidden_size", 48},   {"num_layers", 2},          {"num_attention_heads", 4},
+              {"kv_channels", 8},        {"layernorm_epsilon", 1e-5}};
+  EXPECT_EQ(Message(glm), "");
+  glm["ffn_hidden_size"] = 2147483647;
+  glm["hidden_size"] = 2147483644;
+  EXPECT_THAT(Message(glm), HasSubstr("parameters"));
+}
+
 TEST(Family, EveryOneIsLabelled) {
   std::map<std::string_view, Reference> labels;
   for (const Family& family : Families()) {

@@ -184,6 +184,8 @@ TEST(RopeFrequencies, NamesWhatIsWrong) {
               HasSubstr("'short_factor' has to list 8 numbers"));
   EXPECT_THAT(message(R"({"rope_theta": -1})"), HasSubstr("'rope_theta'"));
   EXPECT_THAT(message(R"({"rope_scaling": {"type": "dynamic"}})"), HasSubstr("'factor'"));
+  EXPECT_THAT(message(R"({"rope_parameters": {"full_attention": {"rope_theta": 5.0}}})"),
+              HasSubstr("'full_attention' is an object"));
 }
 
 }  // namespace

@@ -132,8 +132,36 @@ std::shared_ptr<const SegmentGraph> MakeLogitsHead(const DecoderSpec& spec,
   return graph.Finish();
 }
 
-// No model comes near these; beyond them numbers are damaged, and sizes would leave 64 bits.
-void CheckSize(const DecoderSpec& spec, const HubConfig& config) {
+}  // namespace
+
+DecoderSpec ReadDecoderSpec(const HubConfig& config) {
+  DecoderSpec spec;
+  spec.architecture = config.String("model_type");
+  spec.vocab_size = config.PositiveInt("vocab_size");
+  spec.hidden = config.PositiveInt("hidden_size");
+  spec.intermediate = config.PositiveInt("intermediate_size");
+  spec.layers = config.PositiveInt("num_hidden_layers");
+  spec.heads = ReadHeads(config, spec.hidden);
+  RequireOneOf(config, "hidden_act", {"silu", "swish"});
+  for (const char* key : {"attention_dropout", "resid_pdrop", "embd_pdrop"}) {
+    if (config.NumberOr(key, 0.0) != 0.0) {
+      Note("{}: '{}' is {}; this program trains without dropout", config.place(), key,
+           config.Number(key));
+    }
+  }
+  spec.max_positions = ContextTokens(config);
+  CheckSizes(spec, config);
+  spec.norm.eps = static_cast<float>(config.NumberOr("rms_norm_eps", 1e-6));
+  if (!(spec.norm.eps >= 0.0f)) {
+    throw RunError("{}: 'rms_norm_eps' is {}; it cannot be negative", config.place(),
+                   spec.norm.eps);
+  }
+  spec.tied_head = config.BoolOr("tie_word_embeddings", false);
+  return spec;
+}
+
+void CheckSizes(const DecoderSpec& spec, const HubConfig& config) {
+  // No model comes near these; beyond them numbers are damaged, and sizes would leave 64 bits.
   constexpr int64_t kLayers = 1024;
   constexpr int64_t kHeadDim = 65536;
   constexpr double kParameters = 1e15;
@@ -153,34 +181,6 @@ void CheckSize(const DecoderSpec& spec, const HubConfig& config) {
         "vocab_size or the numbers of heads",
         config.place(), parameters);
   }
-}
-
-}  // namespace
-
-DecoderSpec ReadDecoderSpec(const HubConfig& config) {
-  DecoderSpec spec;
-  spec.architecture = config.String("model_type");
-  spec.vocab_size = config.PositiveInt("vocab_size");
-  spec.hidden = config.PositiveInt("hidden_size");
-  spec.intermediate = config.PositiveInt("intermediate_size");
-  spec.layers = config.PositiveInt("num_hidden_layers");
-  spec.heads = ReadHeads(config, spec.hidden);
-  RequireOneOf(config, "hidden_act", {"silu", "swish"});
-  for (const char* key : {"attention_dropout", "resid_pdrop", "embd_pdrop"}) {
-    if (config.NumberOr(key, 0.0) != 0.0) {
-      Note("{}: '{}' is {}; this program trains without dropout", config.place(), key,
-           config.Number(key));
-    }
-  }
-  spec.max_positions = ContextTokens(config);
-  CheckSize(spec, config);
-  spec.norm.eps = static_cast<float>(config.NumberOr("rms_norm_eps", 1e-6));
-  if (!(spec.norm.eps >= 0.0f)) {
-    throw RunError("{}: 'rms_norm_eps' is {}; it cannot be negative", config.place(),
-                   spec.norm.eps);
-  }
-  spec.tied_head = config.BoolOr("tie_word_embeddings", false);
-  return spec;
 }
 
 void RequireOneOf(const HubConfig& config, const std::string& key,

@@ -38,6 +38,9 @@ struct DecoderSpec {
 // Throws Error on impossible values and on an activation other than silu.
 DecoderSpec ReadDecoderSpec(const HubConfig& config);
 
+// Throws Error on sizes that no model comes near.
+void CheckSizes(const DecoderSpec& spec, const HubConfig& config);
+
 // Throws Error if `key` is neither missing nor one of `supported`.
 void RequireOneOf(const HubConfig& config, const std::string& key,
                   const std::vector<std::string>& supported);

@@ -79,6 +79,7 @@ DecoderSpec ReadChatGlmSpec(const HubConfig& config) {
   spec.max_positions = config.PositiveIntOr("seq_length", 2048);
   spec.norm.eps = static_cast<float>(config.NumberOr("layernorm_epsilon", 1e-5));
   spec.tied_head = config.BoolOr("tie_word_embeddings", false);
+  CheckSizes(spec, config);
   return spec;
 }
 

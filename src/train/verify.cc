@@ -60,8 +60,9 @@ Capacity CapacityOf(const GoldenCase& golden) {
 void CheckContext(const GoldenCase& golden, const Capacity& capacity, const ModelGraph& model) {
   if (capacity.longest_document <= model.max_positions) return;
   throw RunError(
-      "{}: a document has {} tokens, but the model's context is {} ({}: max_position_embeddings); "
-      "raise that or make the case with shorter documents",
+      "{}: a document has {} tokens, but the model's context is {} (max_position_embeddings and "
+      "rope "
+      "scaling of {}); change those or make the case with shorter documents",
       (golden.folder / "io.safetensors").string(), capacity.longest_document, model.max_positions,
       golden.config.place());
 }

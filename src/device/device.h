@@ -19,9 +19,12 @@ class MemoryBlock {
   virtual ~MemoryBlock() = default;
   virtual std::byte* base() const = 0;
   virtual int64_t bytes() const = 0;
-  // The range holds nothing of value until it is written again. Backends that can will make reads
-  // of it visible (as NaN); others do nothing. Ordered on the calling lane's work.
-  virtual void Discard(int64_t offset, int64_t bytes) = 0;
+  // The range holds nothing of value and is nobody's until it is claimed. Backends that check fill
+  // it, so that reading it shows (as NaN) and writing to it is found by Claim; others do nothing.
+  virtual void Release(int64_t offset, int64_t bytes) = 0;
+  // The range is in use again. Throws InternalError where the backend can tell that it was written
+  // to since it was released.
+  virtual void Claim(int64_t offset, int64_t bytes) = 0;
   // Bytes of it that were ever touched, as far as the system can tell (whole pages); bytes() where
   // it cannot.
   virtual int64_t TouchedBytes() const = 0;

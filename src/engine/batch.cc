@@ -8,6 +8,7 @@ RowCounts MicroBatch::Rows() const {
   RowCounts rows;
   rows.tokens = static_cast<int64_t>(input_ids.size());
   rows.documents = static_cast<int64_t>(cu_seqlens.size()) - 1;
+  rows.cached = cached;
   rows.selected = static_cast<int64_t>(selected_rows.size());
   for (size_t d = 0; d + 1 < cu_seqlens.size(); ++d) {
     const int64_t length = cu_seqlens[d + 1] - cu_seqlens[d];
@@ -42,6 +43,33 @@ MicroBatch MakeMicroBatch(std::span<const DocumentView> documents) {
     batch.cu_seqlens.push_back(static_cast<int32_t>(batch.input_ids.size()));
   }
   batch.loss_weights.assign(batch.input_ids.size(), 0.0f);
+  return batch;
+}
+
+void PadToBucket(MicroBatch& batch, const Capacity& capacity) {
+  const auto rows = static_cast<int64_t>(batch.input_ids.size());
+  const int64_t bucket = RowBucket(rows, capacity.micro_batch_tokens);
+  while (static_cast<int64_t>(batch.input_ids.size()) < bucket &&
+         static_cast<int64_t>(batch.cu_seqlens.size()) <= capacity.documents) {
+    const int64_t missing = bucket - static_cast<int64_t>(batch.input_ids.size());
+    const int64_t length = std::min(missing, capacity.longest_document);
+    for (int64_t t = 0; t < length; ++t) {
+      batch.input_ids.push_back(0);
+      batch.positions.push_back(static_cast<int32_t>(t));
+      batch.targets.push_back(-1);
+      batch.loss_weights.push_back(0.0f);
+    }
+    batch.cu_seqlens.push_back(static_cast<int32_t>(batch.input_ids.size()));
+    batch.padding += length;
+  }
+}
+
+MicroBatch MakeContinuation(std::span<const int32_t> ids, int64_t cached) {
+  const DocumentView document{ids, ids};
+  MicroBatch batch = MakeMicroBatch({&document, 1});
+  for (int32_t& position : batch.positions) position += static_cast<int32_t>(cached);
+  batch.selected_rows = {static_cast<int32_t>(ids.size()) - 1};
+  batch.cached = cached;
   return batch;
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "ops/op.h"
+#include "plan/capacity.h"
 
 namespace lazytrain {
 
@@ -24,9 +25,13 @@ struct MicroBatch {
   std::vector<float> loss_weights;  // 1 / predicted tokens of the step where trained, else 0
   std::vector<int32_t> cu_seqlens;  // documents + 1
   std::vector<int32_t> selected_rows;
+  int64_t padding = 0;  // rows at the end that are of no document (PadToBucket)
+  int64_t cached = 0;   // tokens of its only document that came before, where states hold them
 
   RowCounts Rows() const;
   int64_t predicted_tokens() const;
+  // Those of documents.
+  int64_t tokens() const { return static_cast<int64_t>(input_ids.size()) - padding; }
 };
 
 // The sizes of a step's micro-batches.
@@ -35,6 +40,14 @@ std::vector<RowCounts> RowsOf(std::span<const MicroBatch> step);
 // Labels shift by one inside each document; its last token predicts nothing. Loss weights are set
 // by FinishStep, once the whole step is known.
 MicroBatch MakeMicroBatch(std::span<const DocumentView> documents);
+
+// Adds rows up to the bucket (RowBucket) of the batch's size: documents of token 0 that predict
+// nothing, none longer than the capacity's longest. Fewer where the capacity has no room for so
+// many documents.
+void PadToBucket(MicroBatch& batch, const Capacity& capacity);
+
+// Tokens that follow `cached` others of the same document; the last one's logits are wanted.
+MicroBatch MakeContinuation(std::span<const int32_t> ids, int64_t cached);
 
 // The loss of a step is the mean over its predicted tokens, however it is split. Returns their
 // number.

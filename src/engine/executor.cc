@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "core/error.h"
-#include "program/placement.h"
 
 namespace lazytrain {
 namespace {
@@ -98,6 +97,7 @@ class Executor::Dispatcher {
     args.accumulate_weights = action.accumulate_weights;
     args.workspace = resolver_.Address(action.workspace);
     args.batch.rows = resolver_.rows();
+    args.batch.first_row = instruction_.first_row;
     const int host = program_.inputs[instruction_.micro_batch].at("cu_seqlens");
     args.batch.cu_seqlens_host =
         reinterpret_cast<const int32_t*>(executor_.memory_.Address(program_.buffers[host]));
@@ -170,8 +170,8 @@ class Executor::Dispatcher {
   Lane& lane_;
 };
 
-Executor::Executor(Device& device, RunMemory& memory, const CostModel& cost, bool poison)
-    : device_(device), memory_(memory), cost_(cost), poison_(poison) {}
+Executor::Executor(Device& device, RunMemory& memory, const CostModel& cost, bool check_memory)
+    : device_(device), memory_(memory), cost_(cost), check_memory_(check_memory) {}
 
 Executor::~Executor() = default;
 
@@ -209,45 +209,41 @@ void Executor::FillInputs(const Program& program, std::span<const MicroBatch> st
   }
 }
 
-void Executor::Enqueue(const Program& program, int index, const StepRows& rows,
-                       const std::vector<Lifetime>& lives,
+void Executor::Enqueue(const Program& program, int index, const StepRows& rows, LiveRanges* ranges,
                        const std::optional<AdamWScalars>& pending, RunResult& result) {
   const Instruction& instruction = program.instructions[index];
   Lane& lane = *lanes_[instruction.lane];
   for (const int w : instruction.waits) lane.Wait(EventAt(ends_, w));
   lane.Record(EventAt(starts_, index));
+  if (ranges != nullptr) lane.Run([ranges, index](LaneContext&) { ranges->Begin(index); }, {});
   const InstructionRows sizes = RowsOf(instruction, rows);
   if (!sizes.skipped) {
-    if (poison_) {
-      for (const int b : instruction.writes) {
-        const Buffer& buffer = program.buffers[b];
-        if (buffer.persistent || lives[b].first != index) continue;
-        lane.Run([block = &memory_.block(buffer.space),
-                  &buffer](LaneContext&) { block->Discard(buffer.offset, buffer.bytes); },
-                 {});
-      }
-    }
     const Demand demand =
         device_.models_time() ? DemandOf(program, instruction, rows, cost_) : Demand{};
     std::visit(Dispatcher(*this, program, instruction, sizes.rows, demand, pending, result),
                instruction.action);
   }
+  if (ranges != nullptr) lane.Run([ranges, index](LaneContext&) { ranges->End(index); }, {});
   lane.Record(EventAt(ends_, index));
 }
 
 RunResult Executor::Run(const Program& program, std::span<const MicroBatch> step,
                         const std::optional<AdamWScalars>& pending) {
+  std::optional<LiveRanges> ranges;
+  if (check_memory_) ranges.emplace(program, memory_);
   FillInputs(program, step);
   const StepRows rows = RowsOf(step);
   RunResult result;
-  const std::vector<Lifetime> lives = poison_ ? Lifetimes(program) : std::vector<Lifetime>();
   const int count = static_cast<int>(program.instructions.size());
   for (int i = 0; i < count; ++i) {
     device_.Reset(EventAt(starts_, i));
     device_.Reset(EventAt(ends_, i));
   }
-  for (int i = 0; i < count; ++i) Enqueue(program, i, rows, lives, pending, result);
+  for (int i = 0; i < count; ++i) {
+    Enqueue(program, i, rows, ranges ? &*ranges : nullptr, pending, result);
+  }
   device_.Synchronize();
+  if (ranges) ranges->CheckUnused();
 
   std::vector<TimedSpan> spans;
   spans.reserve(static_cast<size_t>(count));

@@ -11,11 +11,11 @@
 
 #include "device/device.h"
 #include "engine/batch.h"
+#include "engine/live_ranges.h"
 #include "engine/run_memory.h"
 #include "ops/kernel.h"
 #include "ops/unit_kernels.h"
 #include "plan/cost_model.h"
-#include "program/placement.h"
 #include "program/program.h"
 #include "program/simulator.h"
 
@@ -31,7 +31,8 @@ struct RunResult {
 class Executor {
  public:
   // `memory` and `device` must outlive it. `cost` tells devices that model time what work demands.
-  Executor(Device& device, RunMemory& memory, const CostModel& cost, bool poison);
+  // `check_memory`: every access is held to the program's plan (LiveRanges).
+  Executor(Device& device, RunMemory& memory, const CostModel& cost, bool check_memory);
   ~Executor();
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
@@ -52,15 +53,14 @@ class Executor {
   class Dispatcher;
 
   void FillInputs(const Program& program, std::span<const MicroBatch> step);
-  void Enqueue(const Program& program, int index, const StepRows& rows,
-               const std::vector<Lifetime>& lives, const std::optional<AdamWScalars>& pending,
-               RunResult& result);
+  void Enqueue(const Program& program, int index, const StepRows& rows, LiveRanges* ranges,
+               const std::optional<AdamWScalars>& pending, RunResult& result);
   Event& EventAt(std::vector<std::unique_ptr<Event>>& pool, size_t index);
 
   Device& device_;
   RunMemory& memory_;
   const CostModel& cost_;
-  bool poison_;
+  bool check_memory_;
   std::vector<std::unique_ptr<Lane>> lanes_;
   std::vector<std::unique_ptr<Event>> starts_;
   std::vector<std::unique_ptr<Event>> ends_;

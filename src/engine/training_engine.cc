@@ -14,7 +14,7 @@ TrainingEngine::TrainingEngine(Device& device, const ProgramSet& programs, const
       cost_(cost),
       options_(options),
       memory_(device, programs.all()),
-      executor_(device, memory_, cost_, options.poison) {
+      executor_(device, memory_, cost_, options.check_memory) {
   for (const Program* program : programs.all()) executor_.Prepare(*program);
 }
 
@@ -95,6 +95,16 @@ std::vector<std::vector<float>> TrainingEngine::Logits(std::span<const MicroBatc
     logits.emplace_back(rows.begin(), rows.end());
   }
   return logits;
+}
+
+std::vector<float> TrainingEngine::Continue(std::span<const int32_t> ids, int64_t cached) {
+  Drain();
+  const Program& program = ids.size() == 1 ? programs_.decode() : programs_.prefill();
+  const MicroBatch batch = MakeContinuation(ids, cached);
+  executor_.Run(program, {&batch, 1}, std::nullopt);
+  const std::span<const float> logits =
+      executor_.Result(program, 0, "logits", programs_.model().vocab_size);
+  return {logits.begin(), logits.end()};
 }
 
 const std::byte* TrainingEngine::Weights(size_t unit) const {

@@ -20,7 +20,7 @@ namespace lazytrain {
 struct EngineOptions {
   AdamWSettings adamw;
   double max_grad_norm = 1.0;  // <= 0: gradients are not clipped
-  bool poison = false;
+  bool check_memory = false;   // slow: for tests and `verify`
 };
 
 struct StepReport {
@@ -54,6 +54,10 @@ class TrainingEngine {
   // Logits of the selected rows of each micro-batch, float32, [selected, vocab_size]. Drains.
   std::vector<std::vector<float>> Logits(std::span<const MicroBatch> step);
 
+  // Logits of the token after `ids`, which follow the `cached` tokens of the same document that the
+  // calls before were given; [vocab_size]. Drains.
+  std::vector<float> Continue(std::span<const int32_t> ids, int64_t cached);
+
   // Host weights, up to date after Drain.
   const std::byte* Weights(size_t unit) const;
   // The gradient of the last step as stored, before clipping, in float32: UnitSpec::elements
@@ -62,10 +66,11 @@ class TrainingEngine {
 
   Executor& executor() { return executor_; }
   const ProgramSet& programs() const { return programs_; }
-  int64_t arena_bytes() const { return memory_.bytes(kDeviceSpace); }
+  // What was allocated, by space.
+  int64_t bytes(int space) const { return memory_.bytes(space); }
+  int64_t host_bytes() const { return bytes(kHostSpace) + bytes(kStoreSpace); }
   // Of the arena, those that were ever touched.
   int64_t device_bytes_used() const { return memory_.block(kDeviceSpace).TouchedBytes(); }
-  int64_t host_bytes() const { return memory_.bytes(kHostSpace) + memory_.bytes(kStoreSpace); }
 
  private:
   UnitMemory MemoryOf(size_t unit) const;

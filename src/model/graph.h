@@ -18,6 +18,7 @@ enum class ValueOrigin {
   kBatch,   // a tensor of the batch, by name: "input_ids", "positions", ...
   kLiveIn,  // a live-out of an earlier segment
   kOp,      // written by an op of this segment
+  kState,   // what an op keeps between runs (Op::continuation)
 };
 
 struct ValueSpec {
@@ -86,8 +87,9 @@ struct ModelGraph {
   int64_t max_positions = 0;  // tokens of context
   DType dtype = DType::kF32;
   std::vector<UnitSpec> units;
-  SegmentChain loss;    // ends in token_loss
-  SegmentChain logits;  // ends in logits of the selected rows
+  SegmentChain loss;        // ends in token_loss
+  SegmentChain logits;      // ends in logits of the selected rows
+  SegmentChain generation;  // the same, continuing from states (model/continuation.h)
 
   int64_t ParameterCount() const;
   // A digest of units and shapes: schedules, programs and checkpoints of two models agree on it or

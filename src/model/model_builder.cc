@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "model/continuation.h"
 #include "ops/linear.h"
 #include "ops/rms_norm.h"
 
@@ -169,6 +170,7 @@ ModelGraph ModelBuilder::Finish(UnitSpec unit, int tied_unit,
   model_.loss.push_back({"head", std::move(loss), units, {x}});
   model_.logits = std::move(body_);
   model_.logits.push_back({"head", std::move(logits), units, {x}});
+  model_.generation = Continued(model_.logits);
   return std::move(model_);
 }
 

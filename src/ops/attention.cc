@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "core/hash.h"
+#include "ops/cached_attention.h"
 
 namespace lazytrain {
 
@@ -28,6 +29,11 @@ int64_t Attention::WorkspaceBytes(Direction direction, const RowCounts& capacity
   // values, each with a row a query head, and a sum a head.
   if (direction == Direction::kForward) return 16 * capacity.tokens;
   return capacity.tokens * q_heads * (3 * head_dim + 1) * SizeOf(DType::kF32);
+}
+
+Continuation Attention::continuation() const {
+  const auto op = std::make_shared<CachedAttention>(*this);
+  return {op, dtype, op->cache_cols()};
 }
 
 std::string Attention::Signature() const {

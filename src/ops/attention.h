@@ -33,6 +33,7 @@ struct Attention final : Op {
   OpCost Cost(Direction direction, const RowCounts& rows) const override;
   int64_t WorkspaceBytes(Direction direction, const RowCounts& capacity) const override;
   BackwardNeeds backward_needs() const override { return {{0}, {0, 1}, false}; }
+  Continuation continuation() const override;
   std::string Signature() const override;
 };
 

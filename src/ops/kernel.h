@@ -16,7 +16,8 @@ namespace lazytrain {
 // The documents of a micro-batch. `cu_seqlens` has documents + 1 entries, from 0 to tokens
 // (cumulative lengths, as in flash-attention); attention never crosses its borders.
 struct BatchLayout {
-  RowCounts rows;
+  RowCounts rows;         // those that operands have: of a chunk, if the call is for one
+  int64_t first_row = 0;  // of the chunk, in the micro-batch
   const int32_t* cu_seqlens_host = nullptr;
   const int32_t* cu_seqlens_device = nullptr;
 };

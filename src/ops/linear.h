@@ -23,6 +23,7 @@ struct Linear final : Op {
   OpCost Cost(Direction direction, const RowCounts& rows) const override;
   BackwardNeeds backward_needs() const override { return {{0}, {}, true}; }
   int residual_input() const override { return has_residual ? 1 : kNone; }
+  bool row_wise() const override { return true; }
   std::string Signature() const override;
 };
 

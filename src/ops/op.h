@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,6 +20,7 @@ enum class Extent {
   kSelected,     // one row a token whose logits are wanted
   kPatches,      // one row a patch of an image, where there is a vision tower
   kImageTokens,  // one row a token that an image becomes for the language model
+  kContext,      // one row a token that a state has room for (Op::continuation)
 };
 
 // The sizes of a micro-batch that shapes, costs and workspaces are functions of; also used for
@@ -30,6 +32,9 @@ struct RowCounts {
   int64_t selected = 0;
   int64_t patches = 0;
   int64_t image_tokens = 0;
+  // Where rows continue a document: tokens that states have room for, and tokens before these.
+  int64_t context = 0;
+  int64_t cached = 0;
   // Sum over documents of length squared: what causal attention costs twice of.
   double squared_lengths = 0;
 
@@ -43,6 +48,8 @@ struct RowCounts {
         return patches;
       case Extent::kImageTokens:
         return image_tokens;
+      case Extent::kContext:
+        return context;
     }
     return 0;
   }
@@ -58,6 +65,16 @@ struct BackwardNeeds {
   std::vector<int> inputs;   // positions among the op's inputs
   std::vector<int> outputs;  // positions among its outputs
   bool weights = true;       // whether it reads the weights themselves
+};
+
+class Op;
+
+// An op in the form that continues a document from a state [context, state_cols], which is its last
+// input and its second output.
+struct Continuation {
+  std::shared_ptr<const Op> op;  // null: rows do not look at others
+  DType state_dtype = DType::kF32;
+  int64_t state_cols = 0;
 };
 
 class Op {
@@ -80,6 +97,14 @@ class Op {
   virtual bool in_place() const { return false; }
   // Inputs that never get a gradient (token ids, positions).
   virtual bool differentiable(int /*input*/) const { return true; }
+  // Whether row t of what it writes depends on row t of what it reads alone (and on weights): such
+  // an op may take a micro-batch in chunks of rows.
+  virtual bool row_wise() const { return false; }
+  // The form that goes on from rows that came before, for making text token by token.
+  virtual Continuation continuation() const { return {}; }
+  // Whether what the first `cached` tokens of a document gave is also what they give in one of
+  // `total` tokens.
+  virtual bool Continues(int64_t /*cached*/, int64_t /*total*/) const { return true; }
   // Whether the backward computes the op's outputs as well (a loss): its forward then only runs
   // where no gradient is wanted.
   virtual bool backward_computes_outputs() const { return false; }

@@ -32,6 +32,7 @@ struct QkNorm final : Op {
   // Backward: one float32 row of both d_scales a block of rows.
   int64_t WorkspaceBytes(Direction direction, const RowCounts& capacity) const override;
   BackwardNeeds backward_needs() const override { return {{0}, {}, true}; }
+  bool row_wise() const override { return true; }
   std::string Signature() const override;
 };
 

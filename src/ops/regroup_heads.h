@@ -18,6 +18,7 @@ struct RegroupHeads final : Op {
   std::string_view type() const override { return "regroup_heads"; }
   OpCost Cost(Direction direction, const RowCounts& rows) const override;
   BackwardNeeds backward_needs() const override { return {{}, {}, false}; }
+  bool row_wise() const override { return true; }
   std::string Signature() const override;
 
   // Where head `head` of qkv lies in x.

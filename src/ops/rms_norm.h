@@ -28,6 +28,7 @@ struct RmsNorm final : Op {
   int64_t WorkspaceBytes(Direction direction, const RowCounts& capacity) const override;
   BackwardNeeds backward_needs() const override { return {{0}, {}, true}; }
   int residual_input() const override { return has_residual ? 1 : kNone; }
+  bool row_wise() const override { return true; }
   std::string Signature() const override;
 };
 

@@ -31,6 +31,11 @@ struct Rope final : Op {
   BackwardNeeds backward_needs() const override { return {{1}, {}, false}; }
   bool in_place() const override { return true; }
   bool differentiable(int input) const override { return input == 0; }
+  bool row_wise() const override { return true; }
+  bool Continues(int64_t cached, int64_t total) const override {
+    return long_beyond == 0 || total <= long_beyond ||
+           (cached > long_beyond && dynamic_factor == 0.0);
+  }
   std::string Signature() const override;
 
   // The frequencies of a document of that many tokens. Beyond long_beyond, LongRoPE (Ding et al.

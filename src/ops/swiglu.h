@@ -15,6 +15,7 @@ struct Swiglu final : Op {
   std::string_view type() const override { return "swiglu"; }
   OpCost Cost(Direction direction, const RowCounts& rows) const override;
   BackwardNeeds backward_needs() const override { return {{0}, {}, false}; }
+  bool row_wise() const override { return true; }
   std::string Signature() const override;
 };
 

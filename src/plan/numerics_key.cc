@@ -12,6 +12,7 @@ Json NumericsKey::ToJson() const {
                {"gradients", gradients},
                {"clip", clip},
                {"optimizer", optimizer}};
+  if (chunk_tokens > 0) json["chunk_tokens"] = chunk_tokens;
   if (!passes.empty()) json["passes"] = passes;
   return json;
 }
@@ -26,6 +27,7 @@ NumericsKey NumericsKey::FromJson(const Json& json, const std::string& place) {
     key.gradients = json.at("gradients").get<std::string>();
     key.clip = json.at("clip").get<std::string>();
     key.optimizer = json.at("optimizer").get<std::string>();
+    if (json.contains("chunk_tokens")) key.chunk_tokens = json.at("chunk_tokens").get<int64_t>();
     if (json.contains("passes")) key.passes = json.at("passes").get<std::vector<int64_t>>();
     return key;
   } catch (const Json::exception& error) {

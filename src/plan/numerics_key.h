@@ -15,6 +15,7 @@ struct NumericsKey {
   std::string libraries;  // versions and code paths of what computes
   std::string ops;        // digest of every op's signature, fusions and chunk rows included
   int64_t micro_batch_tokens = 0;
+  int64_t chunk_tokens = 0;     // Capacity::chunk_tokens
   std::string gradients;        // "fp32" or "bf16"
   std::vector<int64_t> passes;  // only with bf16 gradients: they are rounded between passes
   std::string clip;             // "exact", "off"

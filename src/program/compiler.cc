@@ -1,113 +1,86 @@
 #include "program/compiler.h"
 
 #include <algorithm>
-#include <set>
+#include <functional>
+#include <iterator>
+#include <optional>
 #include <string>
 #include <utility>
 
 #include "plan/sweeps.h"
 #include "program/program_writer.h"
+#include "program/simulator.h"
 #include "program/unit_traffic.h"
 #include "program/value_flow.h"
 
 namespace lazytrain {
 namespace {
 
-// Micro-batches of a pass: [begin, end).
-struct PassRange {
-  int begin;
-  int end;
-};
-
-std::vector<PassRange> PassRanges(const Schedule& schedule) {
-  std::vector<PassRange> ranges;
-  int begin = 0;
-  for (const int64_t size : schedule.passes) {
-    ranges.push_back({begin, begin + static_cast<int>(size)});
-    begin = ranges.back().end;
-  }
-  return ranges;
-}
-
-void AddUnits(const SegmentChain& chain, int segment, const OpNode& node, std::set<int>& units) {
-  for (const WeightRef& ref : node.weights) units.insert(chain[segment].units[ref.slot]);
-}
-
-Stage ForwardStage(const SegmentChain& chain, int segment, const std::vector<bool>& runs,
-                   int pass) {
-  Stage stage{pass, false, segment, segment, -1, {}, {}};
-  std::set<int> units;
-  for (size_t n = 0; n < runs.size(); ++n) {
-    if (runs[n]) AddUnits(chain, segment, chain[segment].graph->nodes[n], units);
-  }
-  stage.units.assign(units.begin(), units.end());
-  return stage;
-}
-
-Stage BackwardStage(const ModelGraph& model, const Sweeps& sweeps, int block_index, int pass) {
-  const SegmentChain& chain = model.loss;
-  const BackwardBlock& block = sweeps.blocks[block_index];
-  Stage stage{pass, true, block.first, block.last, block_index, {}, {}};
-  std::set<int> units;
-  for (const NodeId& id : block.recomputed) {
-    AddUnits(chain, id.segment, chain[id.segment].graph->nodes[id.node], units);
-  }
-  for (int s = block.last; s >= block.first; --s) {
-    std::set<int> slots;
-    const std::vector<OpNode>& nodes = chain[s].graph->nodes;
-    for (size_t n = 0; n < nodes.size(); ++n) {
-      if (!sweeps.flow.node_runs_backward[s][n]) continue;
-      if (nodes[n].op->backward_needs().weights) AddUnits(chain, s, nodes[n], units);
-      for (const WeightRef& ref : nodes[n].weights) {
-        const int unit = chain[s].units[ref.slot];
-        if (model.units[unit].parameters[ref.parameter].trainable) slots.insert(ref.slot);
+// Issues at each slot what the timing puts there, in the order in which it is wanted.
+class TransferIssuer {
+ public:
+  // `reload` is called with the slots whose values are to be fetched.
+  template <typename Reload>
+  TransferIssuer(ProgramWriter& writer, UnitTraffic& traffic, const StagePlan& plan,
+                 const TransferTiming& timing, const Reload& reload)
+      : at_(plan.slots.size()) {
+    for (size_t s = 0; s < plan.stages.size(); ++s) {
+      const Stage& stage = plan.stages[s];
+      const int number = static_cast<int>(s);
+      for (int k = stage.first_slot; k < stage.first_slot + stage.slots; ++k) {
+        const auto add = [&](int issue, auto work) {
+          at_[issue].push_back([&writer, k, work] {
+            writer.SetWanted(k);
+            work();
+          });
+        };
+        if (k == stage.first_slot) {
+          add(timing.weights[s],
+              [&traffic, &stage, number] { traffic.FetchWeights(stage, number); });
+          add(timing.gradients[s], [&traffic, &stage] { traffic.FetchGradients(stage); });
+        }
+        if (stage.backward) add(timing.reloads[k], [reload, k] { reload(k); });
       }
     }
-    for (const int slot : slots) stage.gradients.push_back({s, slot});
   }
-  stage.units.assign(units.begin(), units.end());
-  return stage;
-}
 
-// The stages of a training step, in order.
-std::vector<Stage> TrainingStages(const ModelGraph& model, const Sweeps& sweeps, int passes) {
-  std::vector<Stage> stages;
-  for (int pass = 0; pass < passes; ++pass) {
-    for (size_t s = 0; s < model.loss.size(); ++s) {
-      const std::vector<bool>& runs = sweeps.forward[s];
-      if (std::find(runs.begin(), runs.end(), true) == runs.end()) continue;
-      stages.push_back(ForwardStage(model.loss, static_cast<int>(s), runs, pass));
-    }
-    for (size_t b = 0; b < sweeps.blocks.size(); ++b) {
-      stages.push_back(BackwardStage(model, sweeps, static_cast<int>(b), pass));
-    }
+  void Issue(int slot) const {
+    for (const auto& work : at_[slot]) work();
   }
-  return stages;
-}
+
+ private:
+  std::vector<std::vector<std::function<void()>>> at_;  // by slot
+};
 
 class TrainingCompiler {
  public:
-  TrainingCompiler(const CompileInput& input, const Capacity& capacity)
+  TrainingCompiler(const CompileInput& input, const Capacity& capacity, const Sweeps& sweeps,
+                   const StagePlan& plan, const TransferTiming& timing)
       : model_(*input.model),
         schedule_(*input.schedule),
+        sweeps_(sweeps),
+        plan_(plan),
+        timing_(timing),
         writer_("train", model_, *input.persistent, capacity),
         traffic_(writer_, model_, schedule_, input.states, true),
-        flow_(writer_, model_.loss, traffic_),
-        sweeps_(PlanTraining(model_.loss, model_.units, schedule_.segments)),
-        passes_(PassRanges(schedule_)),
-        stages_(TrainingStages(model_, sweeps_, static_cast<int>(passes_.size()))) {}
+        flow_(writer_, model_.loss, traffic_, sweeps_.kept) {}
 
   Program Compile() {
     flow_.FetchBatch();
-    for (size_t i = 0; i < stages_.size(); ++i) {
-      traffic_.BeginStage(stages_, i);
-      if (stages_[i].backward) {
-        RunBackward(i);
-      } else {
-        RunForward(stages_[i]);
-      }
-      const bool turns = !stages_[i].backward && i + 1 < stages_.size() && stages_[i + 1].backward;
-      if (turns) flow_.EndForward(sweeps_, schedule_.segments);
+    const TransferIssuer transfers(writer_, traffic_, plan_, timing_,
+                                   [this](int slot) { Reload(slot); });
+    for (int k = 0; k < static_cast<int>(plan_.slots.size()); ++k) {
+      const int number = plan_.slots[k].stage;
+      const Stage& stage = plan_.stages[number];
+      const bool begins = k == stage.first_slot;
+      writer_.BeginSlot(k, timing_.holds[k]);
+      if (begins && Turns(number)) flow_.EndForward(schedule_.segments);
+      transfers.Issue(k);
+      writer_.SetWanted(k);
+      if (begins) traffic_.BeginStage(stage, number);
+      Run(stage, plan_.slots[k].micro_batch, k);
+      if (k + 1 == stage.first_slot + stage.slots) traffic_.EndStage(stage);
+      writer_.EndSlot();
     }
     traffic_.FinishUpdates();
     traffic_.EndStep();
@@ -115,51 +88,39 @@ class TrainingCompiler {
   }
 
  private:
-  void RunForward(const Stage& stage) {
-    const PassRange range = passes_[stage.pass];
-    for (int m = range.begin; m < range.end; ++m) {
-      flow_.Forward(stage.first_segment, sweeps_.forward[stage.first_segment], m, stage.pass);
-      flow_.Offload(stage.first_segment, sweeps_, schedule_.segments, m, stage.pass);
-      writer_.EndSlot();
-    }
+  // Whether backward begins with the stage.
+  bool Turns(int number) const {
+    return plan_.stages[number].backward && number > 0 && !plan_.stages[number - 1].backward;
   }
 
-  void RunBackward(size_t index) {
-    const Stage& stage = stages_[index];
+  void Reload(int slot) {
+    const Stage& stage = plan_.stages[plan_.slots[slot].stage];
+    flow_.Reload(sweeps_.blocks[stage.block], plan_.slots[slot].micro_batch, stage.pass, slot);
+  }
+
+  void Run(const Stage& stage, int micro_batch, int slot) {
+    if (!stage.backward) {
+      flow_.Forward(stage.first_segment, sweeps_.forward[stage.first_segment], micro_batch,
+                    stage.pass);
+      flow_.Offload(stage.first_segment, schedule_.segments, micro_batch, stage.pass);
+      return;
+    }
     const BackwardBlock& block = sweeps_.blocks[stage.block];
-    const PassRange range = passes_[stage.pass];
-    flow_.Reload(block, range.begin, stage.pass);
-    for (int m = range.begin; m < range.end; ++m) {
-      ReloadAhead(index, m);
-      flow_.Backward(block, sweeps_.flow, m, stage.pass);
-      if (block.last + 1 == static_cast<int>(model_.loss.size())) {
-        flow_.StoreResults(m, stage.pass);
-      }
-      flow_.EndBackward(block, m);
-      writer_.EndSlot();
+    flow_.Backward(block, sweeps_.flow, micro_batch, stage.pass);
+    if (block.last + 1 == static_cast<int>(model_.loss.size())) {
+      flow_.StoreResults(micro_batch, stage.pass);
     }
-    traffic_.EndStage(stages_, index);
-  }
-
-  // What the slot after (stage, micro-batch) reads from the host.
-  void ReloadAhead(size_t index, int micro_batch) {
-    const Stage& stage = stages_[index];
-    const PassRange range = passes_[stage.pass];
-    if (micro_batch + 1 < range.end) {
-      flow_.Reload(sweeps_.blocks[stage.block], micro_batch + 1, stage.pass);
-    } else if (index + 1 < stages_.size() && stages_[index + 1].backward) {
-      flow_.Reload(sweeps_.blocks[stages_[index + 1].block], range.begin, stage.pass);
-    }
+    flow_.EndBackward(block, micro_batch, slot);
   }
 
   const ModelGraph& model_;
   const Schedule& schedule_;
+  const Sweeps& sweeps_;
+  const StagePlan& plan_;
+  const TransferTiming& timing_;
   ProgramWriter writer_;
   UnitTraffic traffic_;
   ValueFlow flow_;
-  Sweeps sweeps_;
-  std::vector<PassRange> passes_;
-  std::vector<Stage> stages_;
 };
 
 Program CompileForward(const CompileInput& input, const Capacity& capacity,
@@ -169,20 +130,64 @@ Program CompileForward(const CompileInput& input, const Capacity& capacity,
   UnitTraffic traffic(writer, model, *input.schedule, input.states, false);
   ValueFlow flow(writer, chain, traffic);
   const std::vector<std::vector<bool>> runs = PlanForward(chain);
-  std::vector<Stage> stages;
-  for (size_t s = 0; s < chain.size(); ++s) {
-    stages.push_back(ForwardStage(chain, static_cast<int>(s), runs[s], 0));
-  }
+  const StagePlan plan = ForwardStages(chain, runs, capacity.micro_batches);
+  const TransferTiming timing = OneAhead(plan);
   flow.FetchBatch();
-  for (size_t s = 0; s < stages.size(); ++s) {
-    traffic.BeginStage(stages, s);
-    for (int m = 0; m < static_cast<int>(capacity.micro_batches); ++m) {
-      flow.Forward(static_cast<int>(s), runs[s], m, 0);
-      if (s + 1 == stages.size()) flow.StoreResults(m, 0);
-      writer.EndSlot();
-    }
+  const TransferIssuer transfers(writer, traffic, plan, timing, [](int) {});
+  for (int k = 0; k < static_cast<int>(plan.slots.size()); ++k) {
+    const auto [number, micro_batch] = plan.slots[k];
+    const Stage& stage = plan.stages[number];
+    writer.BeginSlot(k, timing.holds[k]);
+    transfers.Issue(k);
+    if (k == stage.first_slot) traffic.BeginStage(stage, number);
+    flow.Forward(stage.first_segment, runs[stage.first_segment], micro_batch, 0);
+    if (number + 1 == static_cast<int>(plan.stages.size())) flow.StoreResults(micro_batch, 0);
+    writer.EndSlot();
   }
   return writer.Finish();
+}
+
+// What a timing costs.
+struct TimingTrial {
+  TransferTiming timing;
+  double seconds = 0;
+  int64_t device_bytes = 0;
+};
+
+// Trials whose simulated times differ by less than this are as good as each other.
+constexpr double kSameTime = 1.001;
+
+// The shortest step that fits; among those as short, the least memory; if nothing fits, that too.
+TransferTiming ChooseTiming(const StagePlan& plan,
+                            const std::function<Program(const TransferTiming&)>& compile,
+                            const TransferTuning& tuning) {
+  std::vector<TimingTrial> trials;
+  const auto attempt = [&](TransferTiming timing) {
+    Program program = compile(timing);
+    const StepTimeline step = Simulate(program, FullStep(program.capacity), *tuning.cost);
+    trials.push_back({std::move(timing), step.seconds, program.peak_bytes[kDeviceSpace]});
+    return std::pair{std::move(program), step.lanes[kComputeLane].busy};
+  };
+  const auto [first, busy] = attempt(OneAhead(plan));
+  const bool nothing_to_gain =
+      trials[0].seconds <= kSameTime * busy && trials[0].device_bytes <= tuning.device_bytes;
+  if (nothing_to_gain) return trials[0].timing;
+  for (const double slack : {1.0, 1.5}) {
+    for (const int horizon : {kNoHorizon, 64, 16, 4, 0}) {
+      attempt(JustInTime(plan, first, *tuning.cost, slack, horizon));
+    }
+  }
+  const auto smallest = [](const TimingTrial& a, const TimingTrial& b) {
+    return a.device_bytes < b.device_bytes;
+  };
+  std::vector<TimingTrial> fitting;
+  std::copy_if(trials.begin(), trials.end(), std::back_inserter(fitting),
+               [&](const auto& trial) { return trial.device_bytes <= tuning.device_bytes; });
+  if (fitting.empty()) return std::min_element(trials.begin(), trials.end(), smallest)->timing;
+  double shortest = fitting[0].seconds;
+  for (const TimingTrial& trial : fitting) shortest = std::min(shortest, trial.seconds);
+  std::erase_if(fitting, [&](const auto& trial) { return trial.seconds > kSameTime * shortest; });
+  return std::min_element(fitting.begin(), fitting.end(), smallest)->timing;
 }
 
 template <typename Fill>
@@ -198,8 +203,16 @@ Program CompileUnits(const CompileInput& input, const std::string& name, bool up
 
 }  // namespace
 
-Program CompileTraining(const CompileInput& input, const Capacity& capacity) {
-  return TrainingCompiler(input, capacity).Compile();
+Program CompileTraining(const CompileInput& input, const Capacity& capacity,
+                        const std::optional<TransferTuning>& tuning) {
+  const Sweeps sweeps =
+      PlanTraining(input.model->loss, input.model->units, input.schedule->segments);
+  const StagePlan plan = TrainingStages(*input.model, sweeps, input.schedule->passes);
+  const auto compile = [&](const TransferTiming& timing) {
+    return TrainingCompiler(input, capacity, sweeps, plan, timing).Compile();
+  };
+  if (!tuning) return compile(OneAhead(plan));
+  return compile(ChooseTiming(plan, compile, *tuning));
 }
 
 Program CompileEvaluation(const CompileInput& input, const Capacity& capacity) {
@@ -208,6 +221,11 @@ Program CompileEvaluation(const CompileInput& input, const Capacity& capacity) {
 
 Program CompileLogits(const CompileInput& input, const Capacity& capacity) {
   return CompileForward(input, capacity, input.model->logits, "logits");
+}
+
+Program CompileGeneration(const CompileInput& input, const Capacity& capacity,
+                          const std::string& name) {
+  return CompileForward(input, capacity, input.model->generation, name);
 }
 
 Program CompileUpdate(const CompileInput& input) {

@@ -2,11 +2,17 @@
 // stand first and keep their place.
 #pragma once
 
+#include <cstdint>
+#include <optional>
+#include <string>
+
 #include "model/graph.h"
 #include "plan/capacity.h"
+#include "plan/cost_model.h"
 #include "plan/schedule.h"
 #include "program/persistent.h"
 #include "program/program.h"
+#include "program/transfer_timing.h"
 
 namespace lazytrain {
 
@@ -18,12 +24,27 @@ struct CompileInput {
   StateSpec states;
 };
 
+// What the timing of transfers is chosen for: the fastest by the simulator that takes no more
+// device memory (all programs' persistent buffers included).
+struct TransferTuning {
+  const CostModel* cost = nullptr;
+  int64_t device_bytes = 0;
+};
+
 // One optimizer step: applies the update that is pending, then computes losses and gradients.
-Program CompileTraining(const CompileInput& input, const Capacity& capacity);
+// Without tuning each transfer is issued one stage (weights) or one slot (values) ahead. If nothing
+// fits the tuning's memory, the program is the smallest there is.
+Program CompileTraining(const CompileInput& input, const Capacity& capacity,
+                        const std::optional<TransferTuning>& tuning = std::nullopt);
 
 // Losses only (the loss chain's results), or logits of the selected rows; no update, no gradients.
 Program CompileEvaluation(const CompileInput& input, const Capacity& capacity);
 Program CompileLogits(const CompileInput& input, const Capacity& capacity);
+
+// Logits of rows that continue a document of capacity.context tokens at most. Programs of different
+// capacities share the states: one for many rows at once (prefill), one for a single row (decode).
+Program CompileGeneration(const CompileInput& input, const Capacity& capacity,
+                          const std::string& name);
 
 // The pending update alone. `Load` fills what the schedule keeps on the device, at the start of a
 // run; `Flush` brings to the host what only the device has up to date.

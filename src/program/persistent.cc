@@ -9,8 +9,9 @@ namespace {
 
 class LayoutBuilder {
  public:
-  LayoutBuilder(const ModelGraph& model, const Schedule& schedule, const StateSpec& states)
-      : model_(model), schedule_(schedule), states_(states) {}
+  LayoutBuilder(const ModelGraph& model, const Schedule& schedule, const StateSpec& states,
+                int64_t context)
+      : model_(model), schedule_(schedule), states_(states), context_(context) {}
 
   PersistentLayout Build() {
     layout_.units.resize(model_.units.size());
@@ -26,6 +27,7 @@ class LayoutBuilder {
       AddHost(u);
       AddDevice(u);
     }
+    if (context_ > 0) AddOpStates();
     return std::move(layout_);
   }
 
@@ -79,6 +81,19 @@ class LayoutBuilder {
     }
   }
 
+  void AddOpStates() {
+    RowCounts rows;
+    rows.context = context_;
+    for (size_t s = 0; s < model_.generation.size(); ++s) {
+      const std::vector<ValueSpec>& values = model_.generation[s].graph->values;
+      for (size_t v = 0; v < values.size(); ++v) {
+        if (values[v].origin != ValueOrigin::kState) continue;
+        layout_.op_states[{static_cast<int>(s), static_cast<int>(v)}] = Add(
+            model_.generation[s].name + "." + values[v].name, kDeviceSpace, values[v].Bytes(rows));
+      }
+    }
+  }
+
   static bool NeedsMasterLow(const UnitSpec& unit) {
     return std::any_of(unit.parameters.begin(), unit.parameters.end(),
                        [](const auto& p) { return p.trainable && p.dtype != DType::kF32; });
@@ -95,14 +110,15 @@ class LayoutBuilder {
   const ModelGraph& model_;
   const Schedule& schedule_;
   const StateSpec& states_;
+  int64_t context_;
   PersistentLayout layout_;
 };
 
 }  // namespace
 
 PersistentLayout MakePersistentLayout(const ModelGraph& model, const Schedule& schedule,
-                                      const StateSpec& states) {
-  return LayoutBuilder(model, schedule, states).Build();
+                                      const StateSpec& states, int64_t context) {
+  return LayoutBuilder(model, schedule, states, context).Build();
 }
 
 std::vector<UnitParameter> TrainableParameters(const UnitSpec& unit) {

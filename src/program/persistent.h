@@ -3,7 +3,9 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "model/graph.h"
@@ -46,11 +48,14 @@ struct PersistentLayout {
   std::vector<Buffer> buffers;
   std::vector<UnitBuffers> units;
   std::vector<std::vector<UnitUse>> uses;  // for each unit, in the loss chain
+  // Device buffers of the generation chain's states, by segment and value; none without one.
+  std::map<std::pair<int, int>, int> op_states;
   int64_t bytes[kSpaces] = {};
 };
 
+// `context`: tokens that states of the generation chain have room for; 0: no such states.
 PersistentLayout MakePersistentLayout(const ModelGraph& model, const Schedule& schedule,
-                                      const StateSpec& states);
+                                      const StateSpec& states, int64_t context);
 
 // The trainable parameters of a unit, as kernels take them.
 std::vector<UnitParameter> TrainableParameters(const UnitSpec& unit);

@@ -96,11 +96,19 @@ struct EndStepAction {
 using Action = std::variant<CopyAction, OpAction, RoundGradientAction, WidenGradientAction,
                             UpdateAction, EndStepAction>;
 
+inline constexpr int64_t kAllRows = -1;
+
 struct Instruction {
   std::string name;  // "forward qkv_proj layers.3[2]": for traces and messages
   int lane = 0;
   int micro_batch = -1;  // -1: of no micro-batch in particular
   int pass = 0;
+  int slot = 0;    // in which it is issued (program/stages.h)
+  int wanted = 0;  // of transfers to the device: the slot that first needs it
+  // The rows of the micro-batch that it works on: `rows` from `first_row`, as far as there are so
+  // many. Operands start at their first row of the chunk.
+  int64_t first_row = 0;
+  int64_t rows = kAllRows;
   Action action;
   std::vector<int> waits;  // earlier instructions of other lanes, by position
 

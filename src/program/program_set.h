@@ -16,6 +16,8 @@ struct ProgramSetOptions {
   std::optional<Capacity> training;
   std::optional<Capacity> evaluation;
   std::optional<Capacity> logits;
+  std::optional<Capacity> prefill;       // brings a second program, for one token: decode
+  std::optional<TransferTuning> tuning;  // of the training program
 };
 
 // Pins the model and the schedule it was compiled from; neither copied nor moved, since programs
@@ -35,6 +37,8 @@ class ProgramSet {
   const Program& training() const { return training_.value(); }
   const Program& evaluation() const { return evaluation_.value(); }
   const Program& logits() const { return logits_.value(); }
+  const Program& prefill() const { return prefill_.value(); }
+  const Program& decode() const { return decode_.value(); }
   const Program& update() const { return update_.value(); }
   const Program& load() const { return load_; }
   const Program& flush() const { return flush_.value(); }
@@ -55,6 +59,8 @@ class ProgramSet {
   std::optional<Program> flush_;
   std::optional<Program> evaluation_;
   std::optional<Program> logits_;
+  std::optional<Program> prefill_;
+  std::optional<Program> decode_;
 };
 
 }  // namespace lazytrain

@@ -96,6 +96,8 @@ int ProgramWriter::Add(int lane, std::string name, Action action, int micro_batc
   instruction.lane = lane;
   instruction.micro_batch = micro_batch;
   instruction.pass = pass;
+  instruction.slot = slot_;
+  instruction.wanted = wanted_;
   instruction.action = std::move(action);
   VisitOperands(instruction.action, [&](const Operand& operand, bool written) {
     AddUnique(written ? instruction.writes : instruction.reads, operand.buffer);
@@ -118,13 +120,26 @@ Operand ProgramWriter::Whole(int buffer) const {
   return operand;
 }
 
+void ProgramWriter::BeginSlot(int slot, int hold_until) {
+  slot_ = slot;
+  wanted_ = slot;
+  hold_until_ = hold_until;
+}
+
 void ProgramWriter::EndSlot() {
   const int now = static_cast<int>(program_.instructions.size()) - 1;
-  for (const int buffer : held_before_) held_until_[static_cast<size_t>(buffer)] = now;
-  held_before_ = std::exchange(held_, {});
+  const auto free = held_.upper_bound(slot_);
+  for (auto it = held_.begin(); it != free; ++it) {
+    for (const int buffer : it->second) held_until_[static_cast<size_t>(buffer)] = now;
+  }
+  held_.erase(held_.begin(), free);
 }
 
 Program ProgramWriter::Finish() {
+  const int end = static_cast<int>(program_.instructions.size()) - 1;
+  for (const auto& [slot, buffers] : held_) {
+    for (const int buffer : buffers) held_until_[static_cast<size_t>(buffer)] = end;
+  }
   PlaceBuffers(program_, persistent_, held_until_);
   AddWaits(program_);
   return std::move(program_);

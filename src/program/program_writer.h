@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -27,10 +28,15 @@ class ProgramWriter {
   // The whole of a buffer, as bytes; what copies of units move.
   Operand Whole(int buffer) const;
 
-  // Transfers out of a buffer take a while: what is held keeps its memory for itself until the slot
-  // after the current one ends, so that compute need not wait for them.
-  void Hold(int buffer) { held_.push_back(buffer); }
+  // Instructions from here on belong to the slot. `hold_until`: the slot at whose end the memory is
+  // free of what is held (Hold) in this one.
+  void BeginSlot(int slot, int hold_until);
   void EndSlot();
+  // Transfers from here on are wanted at this slot, until the next call or slot.
+  void SetWanted(int slot) { wanted_ = slot; }
+  // Transfers out of a buffer take a while: what is held keeps its memory for itself, so that
+  // compute need not wait for them.
+  void Hold(int buffer) { held_[hold_until_].push_back(buffer); }
 
   const PersistentLayout& persistent() const { return persistent_; }
   Program& program() { return program_; }
@@ -41,9 +47,11 @@ class ProgramWriter {
  private:
   const PersistentLayout& persistent_;
   Program program_;
-  std::vector<int> held_;         // in this slot
-  std::vector<int> held_before_;  // in the slot before
-  std::vector<int> held_until_;   // for each buffer, an instruction position
+  int slot_ = 0;
+  int wanted_ = 0;
+  int hold_until_ = 0;
+  std::map<int, std::vector<int>> held_;  // buffers by the slot at whose end they are free
+  std::vector<int> held_until_;           // for each buffer, an instruction position
 };
 
 // Calls `visit(operand, written)` for every operand of an action that is there.

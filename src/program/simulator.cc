@@ -99,8 +99,12 @@ int64_t BytesOf(const Operand& operand, const RowCounts& rows) {
 InstructionRows RowsOf(const Instruction& instruction, const StepRows& step) {
   if (instruction.micro_batch < 0) return {};
   const auto m = static_cast<size_t>(instruction.micro_batch);
-  if (m >= step.size() || step[m].tokens == 0) return {true, {}};
-  return {false, step[m]};
+  if (m >= step.size()) return {true, {}};
+  RowCounts rows = step[m];
+  rows.tokens -= instruction.first_row;
+  if (instruction.rows != kAllRows) rows.tokens = std::min(rows.tokens, instruction.rows);
+  if (rows.tokens <= 0) return {true, {}};
+  return {false, rows};
 }
 
 Demand DemandOf(const Program& program, const Instruction& instruction, const StepRows& step,

@@ -25,8 +25,8 @@ StepRows FullStep(const Capacity& capacity);
 int64_t RowsOf(const Operand& operand, const RowCounts& rows);
 int64_t BytesOf(const Operand& operand, const RowCounts& rows);
 
-// The sizes that an instruction works on; all zero for one of an empty micro-batch. `of_batch` is
-// false for instructions of no micro-batch.
+// The sizes that an instruction works on; it is skipped where its micro-batch, or its chunk of one,
+// is empty.
 struct InstructionRows {
   bool skipped = false;
   RowCounts rows;

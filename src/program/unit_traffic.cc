@@ -3,17 +3,11 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "core/error.h"
 
 namespace lazytrain {
-namespace {
-
-bool Contains(const std::vector<int>& items, int item) {
-  return std::find(items.begin(), items.end(), item) != items.end();
-}
-
-}  // namespace
 
 UnitTraffic::UnitTraffic(ProgramWriter& writer, const ModelGraph& model, const Schedule& schedule,
                          const StateSpec& states, bool update)
@@ -47,25 +41,26 @@ int UnitTraffic::UseIndex(int segment, int slot) const {
   throw InternalError("segment {} does not use its own unit", segment);
 }
 
-void UnitTraffic::BeginStage(const std::vector<Stage>& stages, size_t index) {
-  // Whoever is not needed now or next gives its memory back (its life ends with its last use).
-  std::vector<int> wanted = stages[index].units;
-  if (index + 1 < stages.size()) {
-    wanted.insert(wanted.end(), stages[index + 1].units.begin(), stages[index + 1].units.end());
+void UnitTraffic::FetchWeights(const Stage& stage, int number) {
+  for (const int unit : stage.units) {
+    units_[unit].last_wanted = std::max(units_[unit].last_wanted, number);
+    Fetch(unit, stage.pass);
   }
+}
+
+void UnitTraffic::FetchGradients(const Stage& stage) {
+  for (const UnitUse& use : stage.gradients) FetchGradient(use, stage.pass);
+}
+
+void UnitTraffic::BeginStage(const Stage& stage, int number) {
   for (size_t u = 0; u < units_.size(); ++u) {
-    if (!schedule_.units[u].weights_resident && !Contains(wanted, static_cast<int>(u))) {
+    // Its memory is free after its last use.
+    if (!schedule_.units[u].weights_resident && units_[u].last_wanted < number) {
       units_[u].weights = -1;
     }
   }
-  FetchForStage(stages[index]);
-  Arrive(stages[index]);
-  if (index + 1 < stages.size()) FetchForStage(stages[index + 1]);
-}
-
-void UnitTraffic::FetchForStage(const Stage& stage) {
-  for (const int unit : stage.units) Fetch(unit, stage.pass);
-  for (const UnitUse& use : stage.gradients) FetchGradient(use, stage.pass);
+  for (const int unit : stage.units) UpdateOnDevice(unit);
+  for (const UnitUse& use : stage.gradients) MakeAccumulator(use, stage.pass);
 }
 
 void UnitTraffic::Fetch(int unit, int pass) {
@@ -92,7 +87,7 @@ void UnitTraffic::StartUpdate(int unit) {
   if (schedule_.units[unit].update == UpdatePlace::kHost) {
     UpdateOnHost(unit);
   } else {
-    UpdateOnDevice(unit);
+    FetchStates(unit);
   }
 }
 
@@ -116,15 +111,15 @@ int UnitTraffic::FetchState(int unit, int host, int resident, const std::string&
   return device;
 }
 
-void UnitTraffic::StoreState(int unit, int device, int host, int resident,
+void UnitTraffic::StoreState(int unit, const Operand& device, int host, int resident,
                              const std::string& what) {
   if (host < 0 || resident >= 0) return;
-  writer_.Copy(kD2hLane, fmt::format("store {}.{}", model_.units[unit].name, what),
-               writer_.Whole(device), writer_.Whole(host));
+  writer_.Copy(kD2hLane, fmt::format("store {}.{}", model_.units[unit].name, what), device,
+               writer_.Whole(host));
 }
 
-// The states pass through the device (or are there); the updated weights stay for the stage.
-void UnitTraffic::UpdateOnDevice(int unit) {
+// The states pass through the device (or are there).
+void UnitTraffic::FetchStates(int unit) {
   UnitState& state = units_[unit];
   const UnitBuffers& b = writer_.persistent().units[unit];
   state.weights = FetchState(unit, b.weights, b.device_weights, "weights");
@@ -138,11 +133,19 @@ void UnitTraffic::UpdateOnDevice(int unit) {
   update.moment1 = writer_.Whole(moment1);
   update.moment2 = writer_.Whole(moment2);
   update.gradient = StoredGradient(b.device_gradient);
+  state.arriving = update;
+}
+
+// The updated weights stay for the stage.
+void UnitTraffic::UpdateOnDevice(int unit) {
+  if (!units_[unit].arriving) return;
+  const UpdateAction update = *std::exchange(units_[unit].arriving, std::nullopt);
+  const UnitBuffers& b = writer_.persistent().units[unit];
   writer_.Add(kComputeLane, fmt::format("update {}", model_.units[unit].name), update);
-  StoreState(unit, state.weights, b.weights, b.device_weights, "weights");
-  StoreState(unit, low, b.master_low, b.device_master_low, "master_low");
-  StoreState(unit, moment1, b.moment1, b.device_moment1, "moment1");
-  StoreState(unit, moment2, b.moment2, b.device_moment2, "moment2");
+  StoreState(unit, update.weights, b.weights, b.device_weights, "weights");
+  StoreState(unit, update.master_low, b.master_low, b.device_master_low, "master_low");
+  StoreState(unit, update.moment1, b.moment1, b.device_moment1, "moment1");
+  StoreState(unit, update.moment2, b.moment2, b.device_moment2, "moment2");
 }
 
 void UnitTraffic::FetchGradient(const UnitUse& use, int pass) {
@@ -162,23 +165,20 @@ void UnitTraffic::FetchGradient(const UnitUse& use, int pass) {
   }
 }
 
-void UnitTraffic::Arrive(const Stage& stage) {
-  for (const UnitUse& use : stage.gradients) {
-    const int unit = UnitOf(use);
-    const int index = UseIndex(use.segment, use.slot);
-    UnitState& state = units_[unit];
-    if (state.accumulators[index] < 0) {
-      state.accumulators[index] =
-          writer_.NewBuffer(fmt::format("{}.accumulator{}", model_.units[unit].name, index),
-                            kDeviceSpace, model_.units[unit].elements * SizeOf(DType::kF32));
-    }
-    if (state.to_widen[index] < 0) continue;
-    WidenGradientAction widen{unit, writer_.Whole(state.accumulators[index]),
-                              StoredGradient(state.to_widen[index]), false};
-    writer_.Add(kComputeLane, fmt::format("widen {}", model_.units[unit].name), widen, -1,
-                stage.pass);
-    state.to_widen[index] = -1;
+void UnitTraffic::MakeAccumulator(const UnitUse& use, int pass) {
+  const int unit = UnitOf(use);
+  const int index = UseIndex(use.segment, use.slot);
+  UnitState& state = units_[unit];
+  if (state.accumulators[index] < 0) {
+    state.accumulators[index] =
+        writer_.NewBuffer(fmt::format("{}.accumulator{}", model_.units[unit].name, index),
+                          kDeviceSpace, model_.units[unit].elements * SizeOf(DType::kF32));
   }
+  if (state.to_widen[index] < 0) return;
+  WidenGradientAction widen{unit, writer_.Whole(state.accumulators[index]),
+                            StoredGradient(state.to_widen[index]), false};
+  writer_.Add(kComputeLane, fmt::format("widen {}", model_.units[unit].name), widen, -1, pass);
+  state.to_widen[index] = -1;
 }
 
 Operand UnitTraffic::StoredGradient(int buffer) const {
@@ -216,8 +216,7 @@ bool UnitTraffic::Accumulates(int segment, const WeightRef& ref) {
   return before;
 }
 
-void UnitTraffic::EndStage(const std::vector<Stage>& stages, size_t index) {
-  const Stage& stage = stages[index];
+void UnitTraffic::EndStage(const Stage& stage) {
   const bool last_pass = stage.pass + 1 == static_cast<int>(schedule_.passes.size());
   for (const UnitUse& use : stage.gradients) StoreGradient(use, stage.pass, last_pass);
 }
@@ -308,6 +307,7 @@ void UnitTraffic::FinishUpdates() {
     } else {
       StartUpdate(static_cast<int>(u));
     }
+    UpdateOnDevice(static_cast<int>(u));
   }
 }
 

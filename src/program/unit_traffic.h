@@ -2,26 +2,16 @@
 // accumulators and where they rest, updates before the first fetch.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "model/graph.h"
 #include "plan/schedule.h"
 #include "program/program_writer.h"
+#include "program/stages.h"
 
 namespace lazytrain {
-
-// A stretch of a program in which the same units are on the device: one segment forward, or one
-// block backward, for all micro-batches of a pass.
-struct Stage {
-  int pass = 0;
-  bool backward = false;
-  int first_segment = 0;
-  int last_segment = 0;
-  int block = -1;                  // backward: position among the sweeps' blocks
-  std::vector<int> units;          // whose weights are read
-  std::vector<UnitUse> gradients;  // uses whose gradients are made
-};
 
 class UnitTraffic {
  public:
@@ -30,11 +20,15 @@ class UnitTraffic {
   UnitTraffic(ProgramWriter& writer, const ModelGraph& model, const Schedule& schedule,
               const StateSpec& states, bool update);
 
-  // Everything the stages at `index` needs and, from memory that is free by then, what the next one
-  // needs: fetches weights, and stored gradients that are added to.
-  void BeginStage(const std::vector<Stage>& stages, size_t index);
+  // Fetches what a later stage reads and is not there: weights (and, before their first use,
+  // updates them); stored gradients that are added to. `number` is the stage's position.
+  void FetchWeights(const Stage& stage, int number);
+  void FetchGradients(const Stage& stage);
+  // The stage begins, everything it needs was fetched: gives back the memory of units that nobody
+  // asked for again, updates on the device, makes accumulators ready.
+  void BeginStage(const Stage& stage, int number);
   // Rounds, sums and stores the gradients of a backward stage.
-  void EndStage(const std::vector<Stage>& stages, size_t index);
+  void EndStage(const Stage& stage);
 
   // The device's copy of a parameter, and its gradient, while a stage that needs it is on.
   Operand Weight(int segment, const WeightRef& ref) const;
@@ -52,25 +46,27 @@ class UnitTraffic {
 
  private:
   struct UnitState {
-    bool updated = false;
-    int weights = -1;                        // device buffer, -1: not there
-    std::vector<int> accumulators;           // for each use; -1: not there
-    std::vector<int> to_widen;               // fetched stored gradients, for each use; -1: none
+    bool updated = false;                  // or about to be: `arriving`
+    int last_wanted = -1;                  // stage
+    std::optional<UpdateAction> arriving;  // an update on the device whose states are on their way
+    int weights = -1;                      // device buffer, -1: not there
+    std::vector<int> accumulators;         // for each use; -1: not there
+    std::vector<int> to_widen;             // fetched stored gradients, for each use; -1: none
     std::vector<std::vector<bool>> written;  // [use][parameter], in this step
   };
 
   int UnitOf(const UnitUse& use) const;
   int UseIndex(int segment, int slot) const;
 
-  void FetchForStage(const Stage& stage);
   void Fetch(int unit, int pass);
   void FetchGradient(const UnitUse& use, int pass);
   void StartUpdate(int unit);
   void UpdateOnHost(int unit);
+  void FetchStates(int unit);
   void UpdateOnDevice(int unit);
   int FetchState(int unit, int host, int resident, const std::string& what);
-  void StoreState(int unit, int device, int host, int resident, const std::string& what);
-  void Arrive(const Stage& stage);
+  void StoreState(int unit, const Operand& device, int host, int resident, const std::string& what);
+  void MakeAccumulator(const UnitUse& use, int pass);
   void StoreGradient(const UnitUse& use, int pass, bool last_pass);
   void AddOtherUses(int unit, int pass);
   void RoundAndStore(int unit, size_t use, int pass, bool final);

@@ -36,6 +36,8 @@ std::string_view RowName(Extent extent) {
       return "patch";
     case Extent::kImageTokens:
       return "image token";
+    case Extent::kContext:
+      return "context token";
   }
   return "";
 }

@@ -7,6 +7,7 @@
 #include "core/units.h"
 #include "data/examples.h"
 #include "engine/training_engine.h"
+#include "model/continuation.h"
 #include "model/family.h"
 #include "train/device_choice.h"
 #include "train/model_folder.h"
@@ -20,27 +21,33 @@ std::vector<int32_t> EncodePrompt(const FolderEncoder& encoder, const std::strin
   return ids;
 }
 
-MicroBatch MakePrefix(const std::vector<int32_t>& ids) {
-  const DocumentView document{ids, ids};
-  MicroBatch batch = MakeMicroBatch({&document, 1});
-  batch.selected_rows = {static_cast<int32_t>(ids.size()) - 1};
-  return batch;
+// The most tokens of a run at once: the prompt, or, where the states of a shorter text cannot be
+// continued (Continues), the longest text that has to be computed anew.
+int64_t PrefillTokens(const ModelGraph& model, int64_t prompt, int64_t context) {
+  int64_t tokens = std::min(prompt, context);
+  for (int64_t total = tokens + 1; total <= context; ++total) {
+    if (!Continues(model.generation, total - 1, total)) tokens = total;
+  }
+  return tokens;
 }
 
-std::unique_ptr<ProgramSet> CompileFor(const HubConfig& hub, DType dtype, int64_t tokens,
+std::unique_ptr<ProgramSet> CompileFor(const HubConfig& hub, DType dtype, int64_t prompt,
                                        const GenerateOptions& options) {
   GraphOptions graph;
   graph.dtype = dtype;
   ModelGraph model = BuildModelGraph(hub, graph);
   Capacity capacity;
-  capacity.micro_batch_tokens = std::min(tokens, model.max_positions);
+  capacity.context =
+      std::min(prompt + std::min<int64_t>(options.max_new_tokens, INT32_MAX), model.max_positions);
+  capacity.micro_batch_tokens = PrefillTokens(model, prompt, capacity.context);
   capacity.longest_document = capacity.micro_batch_tokens;
+  if (capacity.micro_batch_tokens > kTokensAtOnce) capacity.chunk_tokens = kTokensAtOnce;
   capacity.documents = 1;
   capacity.selected = 1;
   Schedule resident = ResidentSchedule(model, capacity);
   Schedule streamed = IntervalSchedule(model, capacity, 1);
   ProgramSetOptions programs;
-  programs.logits = capacity;
+  programs.prefill = capacity;
   auto compiled = std::make_unique<ProgramSet>(model, std::move(resident), programs);
   if (options.device_memory_gb <= 0) return compiled;
   const int64_t cap = BytesFromGB(options.device_memory_gb);
@@ -72,10 +79,9 @@ Generated Generate(const GenerateOptions& options) {
   const Checkpoint checkpoint(folder);
   const std::string stored = hub.StringOr("dtype", hub.StringOr("torch_dtype", "float32"));
   const DType dtype = stored == "bfloat16" ? DType::kBF16 : DType::kF32;
-  const std::unique_ptr<ProgramSet> programs = CompileFor(
-      hub, dtype, prompt_size + std::min<int64_t>(options.max_new_tokens, INT32_MAX), options);
+  const std::unique_ptr<ProgramSet> programs = CompileFor(hub, dtype, prompt_size, options);
   CheckNothingLeftOver(checkpoint, programs->model());
-  const int64_t context = programs->logits().capacity.micro_batch_tokens;
+  const int64_t context = programs->prefill().capacity.context;
   if (prompt_size >= context + 1) {
     throw UsageError("--prompt: has {} tokens; the model's context is {}; shorten it", prompt_size,
                      context);
@@ -86,10 +92,14 @@ Generated Generate(const GenerateOptions& options) {
       [&](const UnitSpec& unit, const UnitMemory& memory) { ReadUnit(checkpoint, unit, memory); });
   const std::vector<int32_t> ends = EndTokens(hub, tokenizer);
   std::vector<int32_t> ids = result.prompt_ids;
+  int64_t cached = 0;
   for (int64_t i = 0; i < options.max_new_tokens; ++i) {
     if (static_cast<int64_t>(ids.size()) > context) break;
-    const MicroBatch prefix = MakePrefix(ids);
-    const std::vector<float> logits = engine.Logits({&prefix, 1}).front();
+    const auto size = static_cast<int64_t>(ids.size());
+    if (!Continues(programs->model().generation, cached, size)) cached = 0;
+    const std::vector<float> logits =
+        engine.Continue(std::span(ids).subspan(static_cast<size_t>(cached)), cached);
+    cached = size;
     const auto best = std::max_element(logits.begin(), logits.end()) - logits.begin();
     const auto next = static_cast<int32_t>(best);
     if (std::find(ends.begin(), ends.end(), next) != ends.end()) break;

@@ -18,7 +18,6 @@
 namespace lazytrain {
 namespace {
 
-constexpr int64_t kMicroBatchTokens = 8192;
 constexpr int64_t kMaxMicroBatches = 4096;  // a step program lists every one
 
 // Tokens whose logits exist at once: enough rows for matrix products to be efficient where the
@@ -86,7 +85,7 @@ void NoteKeyDifferences(const std::string& spec, const NumericsKey& key) {
 }
 
 NumericsKey MakeKey(const Config& config, const ModelGraph& model, const Schedule& schedule,
-                    DType gradient_dtype, const Device& device) {
+                    const Capacity& capacity, DType gradient_dtype, const Device& device) {
   NumericsKey key;
   key.device = device.backend();
   key.libraries = KernelsFor(device).libraries();
@@ -96,6 +95,7 @@ NumericsKey MakeKey(const Config& config, const ModelGraph& model, const Schedul
   }
   key.ops = ops.Hex();
   key.micro_batch_tokens = schedule.micro_batch_tokens;
+  key.chunk_tokens = capacity.chunk_tokens;
   key.gradients = gradient_dtype == DType::kBF16 ? "bf16" : "fp32";
   if (gradient_dtype == DType::kBF16) key.passes = schedule.passes;
   key.clip = config.optimizer.clip;
@@ -161,13 +161,11 @@ Capacity CapacityOf(const Config& config) {
   const TrainingSettings& training = config.training;
   Capacity capacity;
   capacity.longest_document = longest;
-  capacity.micro_batch_tokens = config.memory.micro_batch_tokens.value_or(
-      std::max(longest, std::min(kMicroBatchTokens, StepTokens(config))));
-  if (capacity.micro_batch_tokens < longest) {
-    throw UsageError("{}: {} tokens cannot hold a document of dataset.max_seq_len {}",
-                     config.Place("memory.micro_batch_tokens"), capacity.micro_batch_tokens,
-                     longest);
-  }
+  const int64_t at_once = config.memory.micro_batch_tokens.value_or(
+      std::min(kTokensAtOnce, std::max(longest, StepTokens(config))));
+  // A document is never split between micro-batches; a longer one passes in chunks.
+  capacity.micro_batch_tokens = std::max(longest, at_once);
+  if (at_once < longest) capacity.chunk_tokens = at_once;
   // A document has at least two tokens, or nothing in it is predicted.
   capacity.documents = capacity.micro_batch_tokens / 2;
   const int64_t repeats = training.gradient_accumulation_steps;
@@ -200,17 +198,18 @@ RunPlan MakeRunPlan(const Config& config, const HubConfig& hub, const Device& de
   const bool bf16 = gradients == "bf16" || (gradients == "auto" && plan.dtype == DType::kBF16);
   options.gradient_dtype = bf16 ? DType::kBF16 : DType::kF32;
   options.training = capacity;
-  plan.key = MakeKey(config, model, schedule, options.gradient_dtype, device);
+  plan.key = MakeKey(config, model, schedule, capacity, options.gradient_dtype, device);
   NoteKeyDifferences(ScheduleSpec(config), plan.key);
+  plan.cost = WithGivenRates(CostModel(), config.hardware);
+  plan.device_cap = BytesFromGB(config.memory.device_memory_gb);
+  options.tuning = {&plan.cost, plan.device_cap};
   plan.programs = std::make_unique<ProgramSet>(std::move(model), std::move(schedule), options);
 
   const OptimizerSettings& optimizer = config.optimizer;
   plan.engine.adamw = {optimizer.beta1, optimizer.beta2, optimizer.eps,
                        config.training.weight_decay};
   plan.engine.max_grad_norm = optimizer.clip == "off" ? 0.0 : config.training.max_grad_norm;
-  plan.cost = WithGivenRates(CostModel(), config.hardware);
   plan.demand = WithGivenRates(CostModel(HardwareRates::Unlimited()), config.hardware);
-  plan.device_cap = BytesFromGB(config.memory.device_memory_gb);
   CheckDeviceMemory(config, plan);
   CheckHostMemory(config, plan);
   return plan;
@@ -222,6 +221,7 @@ Json DescribePlan(const RunPlan& plan, const CostModel& cost, double predicted_s
   const Capacity& capacity = programs.training().capacity;
   json["capacity"] = {{"micro_batches", capacity.micro_batches},
                       {"micro_batch_tokens", capacity.micro_batch_tokens},
+                      {"chunk_tokens", capacity.chunk_tokens},
                       {"documents", capacity.documents},
                       {"longest_document", capacity.longest_document}};
   json["numerics_key"] = plan.key.ToJson();

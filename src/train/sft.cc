@@ -63,7 +63,7 @@ class TrainingData {
       const Document& document = set_.documents[static_cast<size_t>(index)];
       documents.push_back({document.input_ids, document.labels});
     }
-    return MakeStep(documents, capacity_.micro_batch_tokens, capacity_.documents);
+    return MakeStep(documents, capacity_);
   }
 
  private:
@@ -233,7 +233,7 @@ class SftRun {
     StepRecord record;
     record.learning_rate = LearningRateAt(rates_, index);
     const StepRows rows = RowsOf(step);
-    for (const RowCounts& batch : rows) record.tokens += batch.tokens;
+    for (const MicroBatch& batch : step) record.tokens += batch.tokens();
     for (const MicroBatch& batch : step) record.predicted_tokens += batch.predicted_tokens();
     record.report = engine_->Step(step, record.learning_rate);
     record.seconds =
@@ -263,7 +263,7 @@ class SftRun {
             {"predicted_step_seconds", record.predicted.seconds},
             {"tokens_per_second", TokensPerSecond(record)},
             {"tflops", Tflops(record)},
-            {"device_bytes", engine_->arena_bytes()},
+            {"device_bytes", engine_->bytes(kDeviceSpace)},
             {"host_bytes", engine_->host_bytes()},
             {"lanes", LanesToJson(plan_.programs->training(), record.report.timeline)}};
   }
@@ -276,7 +276,7 @@ class SftRun {
     line.learning_rate = record.learning_rate;
     line.tokens_per_second = TokensPerSecond(record);
     line.tflops = Tflops(record);
-    line.device_bytes = engine_->arena_bytes();
+    line.device_bytes = engine_->bytes(kDeviceSpace);
     line.host_bytes = engine_->host_bytes();
     line.seconds_left =
         seconds / static_cast<double>(done) * static_cast<double>(data_.steps() - done);

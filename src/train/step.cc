@@ -5,7 +5,7 @@
 namespace lazytrain {
 
 std::vector<MicroBatch> MakeStep(std::span<const DocumentView> documents,
-                                 int64_t micro_batch_tokens, int64_t max_documents) {
+                                 const Capacity& capacity) {
   std::vector<int64_t> lengths;
   lengths.reserve(documents.size());
   for (const DocumentView& document : documents) {
@@ -13,9 +13,10 @@ std::vector<MicroBatch> MakeStep(std::span<const DocumentView> documents,
   }
   std::vector<MicroBatch> step;
   for (const DocumentRange& range :
-       CutIntoMicroBatches(lengths, micro_batch_tokens, max_documents)) {
+       CutIntoMicroBatches(lengths, capacity.micro_batch_tokens, capacity.documents)) {
     step.push_back(MakeMicroBatch(documents.subspan(static_cast<size_t>(range.begin),
                                                     static_cast<size_t>(range.documents()))));
+    PadToBucket(step.back(), capacity);
   }
   FinishStep(step);
   return step;

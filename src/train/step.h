@@ -9,9 +9,8 @@
 
 namespace lazytrain {
 
-// Cuts documents, in order, into micro-batches of at most `micro_batch_tokens` tokens and, above 0,
-// `max_documents` documents (data/packing.h), and gives every token its share of the step's loss.
-std::vector<MicroBatch> MakeStep(std::span<const DocumentView> documents,
-                                 int64_t micro_batch_tokens, int64_t max_documents = 0);
+// Cuts documents, in order, into micro-batches that the capacity has room for (data/packing.h),
+// fills their rows up to a bucket, and gives every token its share of the step's loss.
+std::vector<MicroBatch> MakeStep(std::span<const DocumentView> documents, const Capacity& capacity);
 
 }  // namespace lazytrain

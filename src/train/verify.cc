@@ -76,9 +76,9 @@ std::vector<MicroBatch> StepOf(const GoldenCase& golden, const Capacity& capacit
     documents.push_back({std::span(golden.input_ids).subspan(begin, length),
                          std::span(golden.labels).subspan(begin, length)});
   }
-  std::vector<MicroBatch> step = MakeStep(documents, capacity.micro_batch_tokens);
+  std::vector<MicroBatch> step = MakeStep(documents, capacity);
   for (MicroBatch& batch : step) {
-    batch.selected_rows.resize(batch.input_ids.size());
+    batch.selected_rows.resize(static_cast<size_t>(batch.tokens()));
     std::iota(batch.selected_rows.begin(), batch.selected_rows.end(), 0);
   }
   return step;
@@ -108,7 +108,7 @@ class Verifier {
     EngineOptions engine;
     engine.adamw = {golden_.beta1, golden_.beta2, golden_.eps, golden_.weight_decay};
     engine.max_grad_norm = golden_.max_grad_norm;
-    engine.poison = true;
+    engine.check_memory = true;
     engine_ = std::make_unique<TrainingEngine>(*device_, *programs_, CostModel(), engine);
     engine_->LoadWeights([&](const UnitSpec& unit, const UnitMemory& memory) {
       ReadUnit(golden_.checkpoint, unit, memory);
@@ -139,7 +139,7 @@ class Verifier {
       report_.measures.push_back(m);
     }
     report_.bits = digest_.Hex();
-    report_.arena_bytes = engine_->arena_bytes();
+    report_.arena_bytes = engine_->bytes(kDeviceSpace);
     return report_;
   }
 

@@ -9,6 +9,7 @@
 #include <stdexcept>
 #include <thread>
 
+#include "core/error.h"
 #include "core/units.h"
 #include "device/cpu/guarded_block.h"
 
@@ -23,14 +24,25 @@ TEST(GuardedBlock, FaultsBeyondItsEnd) {
   EXPECT_DEATH(block.base()[-4096] = std::byte{1}, "");
 }
 
-TEST(GuardedBlock, DiscardedFloatsAreNaN) {
+TEST(GuardedBlock, ReleasedFloatsAreNaN) {
   GuardedBlock block(kAlignment, true);
   auto* values = reinterpret_cast<float*>(block.base());
   EXPECT_TRUE(std::isnan(values[0]));
   values[3] = 1.0f;
-  block.Discard(0, kAlignment);
+  block.Release(0, kAlignment);
+  block.Claim(0, kAlignment);
   EXPECT_TRUE(std::isnan(values[3]));
 }
+
+#if !defined(__SANITIZE_ADDRESS__)  // which would end the test at the write itself
+TEST(GuardedBlock, WritesToReleasedMemoryAreFound) {
+  GuardedBlock block(2 * kAlignment, true);
+  block.Release(0, 2 * kAlignment);
+  block.base()[kAlignment + 7] = std::byte{1};
+  EXPECT_NO_THROW(block.Claim(0, kAlignment));
+  EXPECT_THROW(block.Claim(kAlignment, kAlignment), Error);
+}
+#endif
 
 TEST(GuardedBlock, CountsTouchedPages) {
   GuardedBlock block(RoundUp(1'000'000, kAlignment), false);

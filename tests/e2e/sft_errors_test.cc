@@ -25,7 +25,6 @@ TEST_F(SftErrors, Settings) {
       {{"dataset.max_seq_len=1024", "training.batch_tokens=2048", "memory.micro_batch_tokens=2048"},
        2,
        {"dataset.max_seq_len", "1024", "512", "max_position_embeddings"}},
-      {{"memory.micro_batch_tokens=63"}, 2, {"memory.micro_batch_tokens", "63", "max_seq_len 64"}},
       {{"training.batch_tokens=0", "training.batch_size=1000000000"},
        2,
        {"training.batch_size", "micro-batches", "memory.micro_batch_tokens"}},

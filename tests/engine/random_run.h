@@ -34,19 +34,19 @@ struct RandomSetup {
 };
 
 inline std::vector<MicroBatch> RandomStep(Random& random, int64_t vocab, int64_t documents,
-                                          int64_t longest, int64_t micro_batch_tokens) {
+                                          const Capacity& capacity) {
   std::vector<std::vector<int32_t>> ids(static_cast<size_t>(documents));
   std::vector<std::vector<int32_t>> labels(ids.size());
   std::vector<DocumentView> views;
   for (size_t d = 0; d < ids.size(); ++d) {
-    for (int64_t i = random.Between(2, longest); i > 0; --i) {
+    for (int64_t i = random.Between(2, capacity.longest_document); i > 0; --i) {
       ids[d].push_back(static_cast<int32_t>(random.Below(static_cast<uint64_t>(vocab))));
       labels[d].push_back(random.Below(4) == 0 ? -100 : ids[d].back());
     }
     labels[d].back() = ids[d].back();
     views.push_back({ids[d], labels[d]});
   }
-  return MakeStep(views, micro_batch_tokens);
+  return MakeStep(views, capacity);
 }
 
 inline RandomSetup MakeRandomSetup(Random& random) {
@@ -54,8 +54,8 @@ inline RandomSetup MakeRandomSetup(Random& random) {
   setup.seed = random.Next();
   const int64_t head_dim = 2 * random.Between(2, 6);
   const int64_t kv_heads = random.Between(1, 2);
-  const std::vector<std::string> types = {"llama", "qwen2", "qwen3",   "mistral", "phi3",
-                                          "glm",   "glm4",  "smollm3", "olmo2",   "olmo3"};
+  const std::vector<std::string> types = {"llama", "qwen2",   "qwen3", "mistral", "phi3",    "glm",
+                                          "glm4",  "smollm3", "olmo2", "olmo3",   "baichuan"};
   setup.config = {{"model_type", types[random.Below(types.size())]},
                   {"vocab_size", random.Between(20, 90)},
                   {"hidden_size", 8 * random.Between(1, 4)},
@@ -69,6 +69,15 @@ inline RandomSetup MakeRandomSetup(Random& random) {
                   {"partial_rotary_factor", 1.0},
                   {"sliding_window", random.Between(2, 20)},
                   {"tie_word_embeddings", random.Below(2) == 0}};
+  if (setup.config["model_type"] == "baichuan") {
+    // The form with linear biases.
+    setup.config.erase("max_position_embeddings");
+    setup.config["model_max_length"] = 64;
+  } else if (random.Below(4) == 0) {
+    // Most documents have frequencies of their own.
+    setup.config["max_position_embeddings"] = 8;
+    setup.config["rope_scaling"] = {{"type", "dynamic"}, {"factor", 8.0}};
+  }
   setup.dtype = random.Below(3) == 0 ? DType::kBF16 : DType::kF32;
   setup.gradient_dtype =
       setup.dtype == DType::kBF16 && random.Below(2) == 0 ? DType::kBF16 : DType::kF32;
@@ -76,14 +85,13 @@ inline RandomSetup MakeRandomSetup(Random& random) {
   setup.capacity.longest_document = random.Between(4, 20);
   setup.capacity.micro_batch_tokens = setup.capacity.longest_document + random.Between(0, 12);
   setup.capacity.documents = setup.capacity.micro_batch_tokens;
+  if (random.Below(3) == 0) setup.capacity.chunk_tokens = random.Between(2, 12);
   const int64_t documents = random.Between(1, 8);
   setup.capacity.micro_batches = MaxMicroBatches(documents, 0, setup.capacity.longest_document,
                                                  setup.capacity.micro_batch_tokens);
   const auto vocab = setup.config["vocab_size"].get<int64_t>();
   for (int s = 0; s < 3; ++s) {
-    setup.steps.push_back(RandomStep(random, vocab, random.Between(1, documents),
-                                     setup.capacity.longest_document,
-                                     setup.capacity.micro_batch_tokens));
+    setup.steps.push_back(RandomStep(random, vocab, random.Between(1, documents), setup.capacity));
   }
   return setup;
 }
@@ -119,6 +127,18 @@ inline Schedule RandomSchedule(Random& random, const ModelGraph& model, const Ca
   return schedule;
 }
 
+// A machine of any balance: each rate over two orders of magnitude.
+inline CostModel RandomMachine(Random& random) {
+  const auto scaled = [&](double rate) { return rate * std::pow(10.0, random.Uniform() * 2 - 2); };
+  HardwareRates rates;
+  rates.h2d_bytes = scaled(rates.h2d_bytes);
+  rates.d2h_bytes = scaled(rates.d2h_bytes);
+  rates.host_bytes = scaled(rates.host_bytes);
+  rates.gemm_flops = scaled(rates.gemm_flops);
+  rates.launch_seconds = scaled(rates.launch_seconds);
+  return CostModel(rates);
+}
+
 inline ProgramSetOptions OptionsOf(const RandomSetup& setup) {
   ProgramSetOptions options;
   options.gradient_dtype = setup.gradient_dtype;
@@ -127,15 +147,19 @@ inline ProgramSetOptions OptionsOf(const RandomSetup& setup) {
   return options;
 }
 
-// The bits of everything a run makes: losses, norms, evaluation losses, weights.
-inline std::string RunBits(const RandomSetup& setup, const Schedule& schedule) {
+struct CheckedRunResult {
+  std::string bits;  // a digest of losses, norms, evaluation losses, gradients, weights
+  int64_t allocated[kSpaces] = {};
+};
+
+// Runs the setup's steps with every memory access checked against the programs.
+inline CheckedRunResult CheckedRun(const RandomSetup& setup, const ProgramSet& programs) {
   VirtualAcceleratorOptions device_options;
   device_options.threads = 2;
   device_options.poison = true;
   const std::unique_ptr<Device> device = MakeVirtualAccelerator(device_options);
-  const ProgramSet programs(setup.Graph(), schedule, OptionsOf(setup));
   EngineOptions options;
-  options.poison = true;
+  options.check_memory = true;
   TrainingEngine engine(*device, programs, CostModel(), options);
   engine.LoadWeights([&](const UnitSpec& unit, const UnitMemory& memory) {
     InitializeUnit(unit, setup.seed, 0.3, memory);
@@ -162,7 +186,10 @@ inline std::string RunBits(const RandomSetup& setup, const Schedule& schedule) {
       digest.Add(engine.Weights(u) + p.byte_offset, static_cast<size_t>(p.bytes()));
     }
   }
-  return digest.Hex();
+  CheckedRunResult result;
+  result.bits = digest.Hex();
+  for (int space = 0; space < kSpaces; ++space) result.allocated[space] = engine.bytes(space);
+  return result;
 }
 
 }  // namespace lazytrain::testing

@@ -21,14 +21,21 @@ void CheckRandomSchedules(uint64_t seed, int rounds, int schedules) {
     if (passes_matter) {
       resident.passes = testing::RandomSchedule(random, model, setup.capacity, nullptr).passes;
     }
-    const std::string expected = testing::RunBits(setup, resident);
+    const std::string expected =
+        testing::CheckedRun(setup, ProgramSet(setup.Graph(), resident, testing::OptionsOf(setup)))
+            .bits;
     for (int s = 0; s < schedules; ++s) {
       const Schedule schedule = testing::RandomSchedule(random, model, setup.capacity,
                                                         passes_matter ? &resident.passes : nullptr);
       CheckSchedule(schedule, model, setup.capacity, "random");
-      const ProgramSet programs(setup.Graph(), schedule, testing::OptionsOf(setup));
+      // Transfers timed for some machine, with any amount of memory to spend on it.
+      const CostModel machine = testing::RandomMachine(random);
+      ProgramSetOptions options = testing::OptionsOf(setup);
+      const int64_t budget = random.Between(0, 2) * int64_t{100000};
+      if (random.Below(4) != 0) options.tuning = {&machine, budget};
+      const ProgramSet programs(setup.Graph(), schedule, options);
       for (const Program* program : programs.all()) CheckOrder(*program);
-      ASSERT_EQ(testing::RunBits(setup, schedule), expected)
+      ASSERT_EQ(testing::CheckedRun(setup, programs).bits, expected)
           << "seed " << seed << " round " << round << " schedule " << s << "\n"
           << setup.config.dump() << "\n"
           << ScheduleToJson(schedule, model).dump(1);

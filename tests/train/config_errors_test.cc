@@ -278,11 +278,6 @@ TEST_F(ConfigTest, Contradictions) {
   EXPECT_EQ(OverrideError("training.warmup_steps=11"),
             "command line: training.warmup_steps: 11 steps are more than training.num_steps 10; "
             "lower it");
-  EXPECT_EQ(
-      OverrideError("memory.micro_batch_tokens=512"),
-      "command line: memory.micro_batch_tokens: 512 tokens are fewer than dataset.max_seq_len "
-      "1024, and an example must fit in one micro-batch; raise it, or lower "
-      "dataset.max_seq_len");
   EXPECT_EQ(OverrideError("training.batch_tokens=512"),
             "command line: training.batch_tokens: 512 tokens are fewer than dataset.max_seq_len "
             "1024, and an example must fit in a step; raise it, or lower dataset.max_seq_len");

@@ -8,6 +8,10 @@
 #include <cstring>
 #include <vector>
 
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
+#endif
+
 #include "core/error.h"
 #include "core/units.h"
 
@@ -16,6 +20,18 @@ namespace {
 
 // All ones is a NaN in every floating-point type here, and -1 as an integer.
 constexpr int kPoison = 0xff;
+
+#if defined(__SANITIZE_ADDRESS__)
+void ForbidTouch(const void* begin, int64_t bytes) {
+  __asan_poison_memory_region(begin, static_cast<size_t>(bytes));
+}
+void AllowTouch(const void* begin, int64_t bytes) {
+  __asan_unpoison_memory_region(begin, static_cast<size_t>(bytes));
+}
+#else
+void ForbidTouch(const void*, int64_t) {}
+void AllowTouch(const void*, int64_t) {}
+#endif
 
 }  // namespace
 
@@ -41,13 +57,32 @@ GuardedBlock::GuardedBlock(int64_t bytes, bool poison) : bytes_(bytes), poison_(
                    FormatBytes(bytes), std::strerror(error));
   }
   base_ = mapping_ + page + (inner - bytes);
-  Discard(0, bytes_);
+  if (poison_) std::memset(base_, kPoison, static_cast<size_t>(bytes_));
 }
 
-GuardedBlock::~GuardedBlock() { munmap(mapping_, static_cast<size_t>(mapped_)); }
+GuardedBlock::~GuardedBlock() {
+  AllowTouch(base_, bytes_);
+  munmap(mapping_, static_cast<size_t>(mapped_));
+}
 
-void GuardedBlock::Discard(int64_t offset, int64_t bytes) {
-  if (poison_) std::memset(base_ + offset, kPoison, static_cast<size_t>(bytes));
+void GuardedBlock::Release(int64_t offset, int64_t bytes) {
+  if (!poison_) return;
+  AllowTouch(base_ + offset, bytes);
+  std::memset(base_ + offset, kPoison, static_cast<size_t>(bytes));
+  ForbidTouch(base_ + offset, bytes);
+}
+
+void GuardedBlock::Claim(int64_t offset, int64_t bytes) {
+  if (!poison_) return;
+  AllowTouch(base_ + offset, bytes);
+  const std::byte* begin = base_ + offset;
+  const std::byte* touched = std::find_if(begin, begin + bytes, [](std::byte value) {
+    return value != static_cast<std::byte>(kPoison);
+  });
+  if (touched != begin + bytes) {
+    throw InternalError("memory at byte {} of a block of {} was written to while it was nobody's",
+                        touched - base_, bytes_);
+  }
 }
 
 int64_t GuardedBlock::TouchedBytes() const {

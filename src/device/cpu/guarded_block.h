@@ -17,7 +17,9 @@ class GuardedBlock final : public MemoryBlock {
 
   std::byte* base() const override { return base_; }
   int64_t bytes() const override { return bytes_; }
-  void Discard(int64_t offset, int64_t bytes) override;
+  // With poison; under AddressSanitizer a released range must not be touched at all.
+  void Release(int64_t offset, int64_t bytes) override;
+  void Claim(int64_t offset, int64_t bytes) override;
   int64_t TouchedBytes() const override;
 
  private:

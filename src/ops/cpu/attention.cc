@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 
+#include "ops/cached_attention.h"
 #include "ops/cpu/attention_tiles.h"
 #include "ops/cpu/kernels.h"
 #include "ops/cpu/rows.h"
@@ -73,7 +74,10 @@ void AttendTile(const Attention& op, const Heads<T>& heads, const QueryTile& til
                 T* attn, float* lse) {
   Scratch scratch;
   const Document document{tile.document_begin, tile.document_end};
-  const Interval queries = document.tile(tile.index);
+  Interval queries = document.tile(tile.index);
+  // Rows before the first query are only there as keys; the tile is then not square.
+  const bool square = queries.begin >= heads.first_query;
+  queries.begin = std::max(queries.begin, heads.first_query);
   const int64_t d = op.head_dim;
   PackLeft(heads.Query(queries.begin, head), queries.size(), d, scratch.query.data());
   scratch.max.fill(std::numeric_limits<float>::lowest());
@@ -81,7 +85,7 @@ void AttendTile(const Attention& op, const Heads<T>& heads, const QueryTile& til
   std::fill_n(scratch.sums.data(), queries.size() * d, 0.0f);
   for (int64_t j = FirstKeyTile(tile.index, op.window); j <= tile.index; ++j) {
     const Interval keys = document.tile(j);
-    const bool diagonal = j == tile.index;
+    const bool diagonal = square && j == tile.index;
     float* right = scratch.key_or_value.data();
     PackRight(heads.Key(keys.begin, head).Transposed(), d, keys.size(), right);
     MultiplyPacked(queries.size(), keys.size(), d, scratch.query.data(), right,
@@ -100,14 +104,28 @@ void AttendTile(const Attention& op, const Heads<T>& heads, const QueryTile& til
                    scratch.sums.data(), d, true, diagonal ? Part::kLowerLeft : Part::kWhole);
   }
   for (int64_t row = 0; row < queries.size(); ++row) {
-    const int64_t token = queries.begin + row;
+    const int64_t token = queries.begin + row - heads.first_query;
     const float denominator = scratch.denominator[static_cast<size_t>(row)];
     const float inverse = 1.0f / denominator;
     const float* sums = scratch.sums.data() + row * d;
     T* target = attn + (token * op.q_heads + head) * d;
     for (int64_t i = 0; i < d; ++i) target[i] = FromFloat<T>(sums[i] * inverse);
-    lse[token * op.q_heads + head] = scratch.max[static_cast<size_t>(row)] + std::log(denominator);
+    if (lse != nullptr) {
+      lse[token * op.q_heads + head] =
+          scratch.max[static_cast<size_t>(row)] + std::log(denominator);
+    }
   }
+}
+
+// A task for each tile and head: the last tiles first, since they see the most keys.
+template <typename T>
+void AttendTiles(const Heads<T>& heads, const QueryTile* tiles, int64_t count, T* attn, float* lse,
+                 ThreadPool& threads) {
+  const Attention& op = heads.op;
+  threads.Run(count * op.q_heads, [&](int64_t task) {
+    const int64_t tile = count - 1 - task / op.q_heads;
+    AttendTile(op, heads, tiles[tile], task % op.q_heads, attn, lse);
+  });
 }
 
 }  // namespace
@@ -120,12 +138,33 @@ void AttentionForward(const Op& base, const OpArgs& args, LaneContext& context) 
   WithElementType(args.inputs[0].dtype, [&](auto element) {
     using T = decltype(element);
     const Heads<T> heads{op, args.inputs[0].as<const T>()};
-    Threads(context).Run(count * op.q_heads, [&](int64_t task) {
-      // Long rows of tiles first: the last tasks to be taken are the short ones.
-      const int64_t tile = count - 1 - task / op.q_heads;
-      AttendTile(op, heads, tiles[tile], task % op.q_heads, args.outputs[0].as<T>(),
-                 args.outputs[1].as<float>());
-    });
+    AttendTiles(heads, tiles, count, args.outputs[0].as<T>(), args.outputs[1].as<float>(),
+                Threads(context));
+  });
+}
+
+void CachedAttentionForward(const Op& base, const OpArgs& args, LaneContext& context) {
+  const Attention& op = static_cast<const CachedAttention&>(base).attention;
+  CheckHeadDim(op);
+  const TensorView& qkv = args.inputs[0];
+  const TensorView& cache = args.inputs[1];
+  const int64_t cached = args.batch.rows.cached;
+  const Document document{0, cached + qkv.rows};
+  auto* tiles = static_cast<QueryTile*>(args.workspace);
+  int64_t count = 0;
+  for (int64_t index = cached / kTile; index < document.tiles(); ++index) {
+    tiles[count++] = {0, static_cast<int32_t>(document.end), index};
+  }
+  WithElementType(qkv.dtype, [&](auto element) {
+    using T = decltype(element);
+    const int64_t skip = op.q_heads * op.head_dim;
+    for (int64_t row = 0; row < qkv.rows; ++row) {
+      std::copy_n(qkv.as<const T>() + row * qkv.cols + skip, cache.cols,
+                  cache.as<T>() + (cached + row) * cache.cols);
+    }
+    const Heads<T> heads{op, qkv.as<const T>(), cache.as<const T>(), cached};
+    AttendTiles(heads, tiles, count, args.outputs[0].as<T>(), static_cast<float*>(nullptr),
+                Threads(context));
   });
 }
 

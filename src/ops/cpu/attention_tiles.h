@@ -76,23 +76,32 @@ inline void AddLinearBias(const Attention& op, int64_t head, int64_t query, cons
   }
 }
 
-// Where a head's queries, keys and values lie in qkv, as [tokens, head_dim] matrices.
+// Where a head's queries, keys and values lie, as [tokens, head_dim] matrices: side by side in qkv,
+// or keys and values in a cache of all tokens of which qkv has those from first_query on.
 template <typename T>
 struct Heads {
   const Attention& op;
   const T* qkv;
+  const T* cache = nullptr;
+  int64_t first_query = 0;
 
   int64_t stride() const { return (op.q_heads + 2 * op.kv_heads) * op.head_dim; }
   int64_t kv_head(int64_t q_head) const { return q_head / (op.q_heads / op.kv_heads); }
-  Matrix<T> At(int64_t token, int64_t head) const {
-    return {qkv + token * stride() + head * op.head_dim, stride(), 1};
+  Matrix<T> Query(int64_t token, int64_t q_head) const {
+    return {qkv + (token - first_query) * stride() + q_head * op.head_dim, stride(), 1};
   }
-  Matrix<T> Query(int64_t token, int64_t q_head) const { return At(token, q_head); }
-  Matrix<T> Key(int64_t token, int64_t q_head) const {
-    return At(token, op.q_heads + kv_head(q_head));
-  }
+  Matrix<T> Key(int64_t token, int64_t q_head) const { return KeyOrValue(token, kv_head(q_head)); }
   Matrix<T> Value(int64_t token, int64_t q_head) const {
-    return At(token, op.q_heads + op.kv_heads + kv_head(q_head));
+    return KeyOrValue(token, op.kv_heads + kv_head(q_head));
+  }
+
+ private:
+  Matrix<T> KeyOrValue(int64_t token, int64_t head) const {
+    if (cache == nullptr) {
+      return {qkv + token * stride() + (op.q_heads + head) * op.head_dim, stride(), 1};
+    }
+    const int64_t cache_stride = 2 * op.kv_heads * op.head_dim;
+    return {cache + token * cache_stride + head * op.head_dim, cache_stride, 1};
   }
 };
 

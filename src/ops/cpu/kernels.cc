@@ -12,6 +12,7 @@ const KernelTable& Kernels() {
           {"linear", {LinearForward, LinearBackward}},
           {"rope", {RopeForward, RopeBackward}},
           {"attention", {AttentionForward, AttentionBackward}},
+          {"cached_attention", {CachedAttentionForward, nullptr}},
           {"swiglu", {SwigluForward, SwigluBackward}},
           {"regroup_heads", {RegroupHeadsForward, RegroupHeadsBackward}},
           {"normalized_lm_head_loss", {NormalizedLmHeadLossForward, NormalizedLmHeadLossBackward}},

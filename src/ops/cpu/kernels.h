@@ -20,6 +20,7 @@ void LinearBackward(const Op& op, const OpArgs& args, LaneContext& context);
 void RopeForward(const Op& op, const OpArgs& args, LaneContext& context);
 void RopeBackward(const Op& op, const OpArgs& args, LaneContext& context);
 void AttentionForward(const Op& op, const OpArgs& args, LaneContext& context);
+void CachedAttentionForward(const Op& op, const OpArgs& args, LaneContext& context);
 void AttentionBackward(const Op& op, const OpArgs& args, LaneContext& context);
 void SwigluForward(const Op& op, const OpArgs& args, LaneContext& context);
 void SwigluBackward(const Op& op, const OpArgs& args, LaneContext& context);

@@ -42,10 +42,10 @@ const std::vector<float>& FrequenciesOf(const Rope& op, int64_t row, const Batch
   if (op.long_beyond == 0) return op.inverse_frequencies;
   const int32_t* begin = batch.cu_seqlens_host;
   const int32_t* end = begin + batch.rows.documents + 1;
-  const int32_t* next = std::upper_bound(begin, end, static_cast<int32_t>(row));
+  const int32_t* next = std::upper_bound(begin, end, static_cast<int32_t>(batch.first_row + row));
   // Rows behind the last document are padding.
   if (next == end) return op.inverse_frequencies;
-  const int64_t tokens = *next - *(next - 1);
+  const int64_t tokens = *next - *(next - 1) + batch.rows.cached;
   if (tokens != last.tokens) last = {tokens, op.FrequenciesFor(tokens)};
   return last.inverse;
 }

@@ -24,13 +24,6 @@ std::string PlaceOfEither(const Config& config, std::string_view a, std::string_
 
 void CheckLengths(const Config& config) {
   const int64_t longest = config.dataset.max_seq_len;
-  const Auto<int64_t>& micro_batch = config.memory.micro_batch_tokens;
-  if (micro_batch && *micro_batch < longest) {
-    throw UsageError(
-        "{}: {} tokens are fewer than dataset.max_seq_len {}, and an example must fit in one "
-        "micro-batch; raise it, or lower dataset.max_seq_len",
-        config.Place("memory.micro_batch_tokens"), *micro_batch, longest);
-  }
   const int64_t tokens = config.training.batch_tokens;
   if (tokens > 0 && tokens < longest) {
     throw UsageError(

@@ -357,7 +357,7 @@ void AddMemory(std::vector<Option>* options) {
   add({.key = "memory.micro_batch_tokens",
        .field = At<&Config::memory, &S::micro_batch_tokens>(),
        .default_text = "auto",
-       .help = "tokens that go through a kernel at once",
+       .help = "tokens that go through a kernel at once; longer documents pass in chunks",
        .range = kCount});
 }
 

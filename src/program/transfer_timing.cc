@@ -1,0 +1,156 @@
+#include "program/transfer_timing.h"
+
+#include <algorithm>
+
+#include "program/simulator.h"
+
+namespace lazytrain {
+namespace {
+
+// The first slot at which a value that waits on the host may come back: where backward begins in
+// the slot's pass.
+std::vector<int> FirstReloads(const StagePlan& plan) {
+  std::vector<int> first(plan.slots.size(), 0);
+  for (size_t s = 0; s < plan.stages.size(); ++s) {
+    const Stage& stage = plan.stages[s];
+    const bool turns = stage.backward && (s == 0 || !plan.stages[s - 1].backward);
+    for (int k = stage.first_slot; k < stage.first_slot + stage.slots; ++k) {
+      first[k] = turns || s == 0 ? stage.first_slot : first[stage.first_slot - 1];
+    }
+  }
+  return first;
+}
+
+// The first slot at which the gradients that a stage adds to are where they rest: after the last
+// stage that made them.
+std::vector<int> FirstGradients(const StagePlan& plan) {
+  std::vector<int> first(plan.stages.size(), 0);
+  const auto shares = [](const Stage& a, const Stage& b) {
+    return std::any_of(a.gradients.begin(), a.gradients.end(), [&](const UnitUse& use) {
+      return std::any_of(b.gradients.begin(), b.gradients.end(), [&](const UnitUse& other) {
+        return use.segment == other.segment && use.slot == other.slot;
+      });
+    });
+  };
+  for (size_t s = 0; s < plan.stages.size(); ++s) {
+    for (size_t before = s; before-- > 0;) {
+      if (!shares(plan.stages[s], plan.stages[before])) continue;
+      first[s] = plan.stages[before + 1].first_slot;
+      break;
+    }
+  }
+  return first;
+}
+
+struct SlotTimes {
+  std::vector<double> begin;  // of each slot, and the end of the last
+};
+
+SlotTimes ComputeTimes(const StagePlan& plan, const std::vector<Demand>& demands,
+                       const Program& program) {
+  std::vector<double> seconds(plan.slots.size(), 0);
+  for (size_t i = 0; i < demands.size(); ++i) {
+    const Instruction& instruction = program.instructions[i];
+    if (program.lanes[instruction.lane].kind != LaneKind::kCompute) continue;
+    seconds[static_cast<size_t>(instruction.slot)] += demands[i].seconds;
+  }
+  SlotTimes times;
+  double now = 0;
+  for (const double slot : seconds) {
+    times.begin.push_back(now);
+    now += slot;
+  }
+  times.begin.push_back(now);
+  return times;
+}
+
+int SlotAt(const SlotTimes& times, double seconds) {
+  const auto after = std::upper_bound(times.begin.begin(), times.begin.end() - 1, seconds);
+  return std::max<int>(0, static_cast<int>(after - times.begin.begin()) - 1);
+}
+
+// For each slot, when the transfers it wants must be issued; the slot itself if it wants none.
+std::vector<int> LatestIssues(const SlotTimes& times, const std::vector<Demand>& demands,
+                              const Program& program, double slack) {
+  const size_t slots = times.begin.size() - 1;
+  std::vector<double> wanted(slots, 0);
+  for (size_t i = 0; i < demands.size(); ++i) {
+    const Instruction& instruction = program.instructions[i];
+    if (program.lanes[instruction.lane].kind != LaneKind::kHostToDevice) continue;
+    wanted[static_cast<size_t>(instruction.wanted)] += demands[i].seconds;
+  }
+  std::vector<int> issues(slots);
+  double start = times.begin.back();
+  for (size_t k = slots; k-- > 0;) {
+    start = std::min(times.begin[k], start) - slack * wanted[k];
+    issues[k] = std::min(static_cast<int>(k), SlotAt(times, start));
+  }
+  return issues;
+}
+
+// For each slot, the one in which the last of what it sent off has arrived.
+std::vector<int> Arrivals(const SlotTimes& times, const std::vector<Demand>& demands,
+                          const Program& program, double slack) {
+  const size_t slots = times.begin.size() - 1;
+  std::vector<double> sent(slots, 0);
+  for (size_t i = 0; i < demands.size(); ++i) {
+    const Instruction& instruction = program.instructions[i];
+    if (program.lanes[instruction.lane].kind != LaneKind::kDeviceToHost) continue;
+    sent[static_cast<size_t>(instruction.slot)] += demands[i].seconds;
+  }
+  std::vector<int> arrivals(slots);
+  double end = 0;
+  for (size_t k = 0; k < slots; ++k) {
+    end = std::max(end, times.begin[k + 1]) + slack * sent[k];
+    arrivals[k] = std::max(static_cast<int>(k), SlotAt(times, end));
+  }
+  return arrivals;
+}
+
+}  // namespace
+
+TransferTiming OneAhead(const StagePlan& plan) {
+  TransferTiming timing;
+  const std::vector<int> first_reloads = FirstReloads(plan);
+  const std::vector<int> first_gradients = FirstGradients(plan);
+  for (size_t s = 0; s < plan.stages.size(); ++s) {
+    timing.weights.push_back(plan.stages[s == 0 ? 0 : s - 1].first_slot);
+    timing.gradients.push_back(std::max(timing.weights.back(), first_gradients[s]));
+  }
+  for (int k = 0; k < static_cast<int>(plan.slots.size()); ++k) {
+    timing.reloads.push_back(std::max(k - 1, first_reloads[k]));
+    timing.holds.push_back(k + 1);
+  }
+  return timing;
+}
+
+TransferTiming JustInTime(const StagePlan& plan, const Program& program, const CostModel& cost,
+                          double slack, int horizon) {
+  std::vector<Demand> demands;
+  const StepRows rows = FullStep(program.capacity);
+  for (const Instruction& instruction : program.instructions) {
+    demands.push_back(DemandOf(program, instruction, rows, cost));
+  }
+  const SlotTimes times = ComputeTimes(plan, demands, program);
+  const std::vector<int> issues = LatestIssues(times, demands, program, slack);
+  const std::vector<int> arrivals = Arrivals(times, demands, program, slack);
+  const auto issue = [&](int slot) {
+    return horizon == kNoHorizon ? issues[slot] : std::max(issues[slot], slot - horizon);
+  };
+
+  TransferTiming timing;
+  const std::vector<int> first_reloads = FirstReloads(plan);
+  const std::vector<int> first_gradients = FirstGradients(plan);
+  for (size_t s = 0; s < plan.stages.size(); ++s) {
+    timing.weights.push_back(issue(plan.stages[s].first_slot));
+    timing.gradients.push_back(std::max(timing.weights.back(), first_gradients[s]));
+  }
+  for (int k = 0; k < static_cast<int>(plan.slots.size()); ++k) {
+    timing.reloads.push_back(std::max(issue(k), first_reloads[k]));
+    const int last = horizon == kNoHorizon ? arrivals[k] : std::min(arrivals[k], k + horizon);
+    timing.holds.push_back(last);
+  }
+  return timing;
+}
+
+}  // namespace lazytrain

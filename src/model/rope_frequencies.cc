@@ -21,6 +21,16 @@ double PositiveNumber(const HubConfig& config, std::string_view key) {
   return value;
 }
 
+int64_t MaxPositions(const HubConfig& config) {
+  return config.PositiveIntOr("max_position_embeddings", 2048);
+}
+
+// theta^(2 pair / channels), which is 1 over the frequency; exponent and power are float32.
+float Period(double theta, int64_t channels, size_t pair) {
+  const float exponent = static_cast<float>(2 * pair) / static_cast<float>(channels);
+  return static_cast<float>(std::pow(theta, double{exponent}));
+}
+
 // What a scaling works on.
 struct Rope {
   const HubConfig& config;      // the model's
@@ -28,22 +38,17 @@ struct Rope {
   double theta;
   int64_t channels;
 
-  double Exponent(int64_t pair) const {
-    return 2.0 * static_cast<double>(pair) / static_cast<double>(channels);
-  }
-  double MaxPositions() const {
-    return static_cast<double>(config.PositiveIntOr("max_position_embeddings", 2048));
-  }
   // Tokens of context before scaling. Phi-3 keeps them beside the parameters, not in them.
   double OriginalContext() const {
     constexpr std::string_view kKey = "original_max_position_embeddings";
     if (config.Has(kKey)) return PositiveNumber(config, kKey);
-    return parameters.Has(kKey) ? PositiveNumber(parameters, kKey) : MaxPositions();
+    return parameters.Has(kKey) ? PositiveNumber(parameters, kKey)
+                                : static_cast<double>(MaxPositions(config));
   }
   // How far scaling stretches the context.
   double Factor() const {
     return parameters.Has("factor") ? PositiveNumber(parameters, "factor")
-                                    : MaxPositions() / OriginalContext();
+                                    : static_cast<double>(MaxPositions(config)) / OriginalContext();
   }
 };
 
@@ -54,21 +59,30 @@ void Linear(const Rope& rope, RopeFrequencies& result) {
   for (float& frequency : result.inverse) frequency /= factor;
 }
 
+void Dynamic(const Rope& rope, RopeFrequencies& result) {
+  if (rope.channels < 4) {
+    throw RunError("{}: dynamic scaling needs 4 rotary channels or more, not {}",
+                   rope.parameters.place(), rope.channels);
+  }
+  result.dynamic_factor = PositiveNumber(rope.parameters, "factor");
+  result.long_beyond = MaxPositions(rope.config);
+}
+
 void Llama3(const Rope& rope, RopeFrequencies& result) {
-  const double factor = PositiveNumber(rope.parameters, "factor");
-  const double low = PositiveNumber(rope.parameters, "low_freq_factor");
-  const double high = PositiveNumber(rope.parameters, "high_freq_factor");
-  const double context = rope.OriginalContext();
+  const auto factor = static_cast<float>(PositiveNumber(rope.parameters, "factor"));
+  const auto low = static_cast<float>(PositiveNumber(rope.parameters, "low_freq_factor"));
+  const auto high = static_cast<float>(PositiveNumber(rope.parameters, "high_freq_factor"));
+  const auto context = static_cast<float>(rope.OriginalContext());
   if (high <= low) {
     throw RunError("{}: 'high_freq_factor' has to be above 'low_freq_factor'",
                    rope.parameters.place());
   }
   for (float& frequency : result.inverse) {
-    const double wavelength = 2.0 * std::numbers::pi / frequency;
+    const float wavelength = 1.0f / frequency * (2.0f * std::numbers::pi_v<float>);
     if (wavelength < context / high) continue;
-    const double blend =
-        wavelength > context / low ? 0.0 : (context / wavelength - low) / (high - low);
-    frequency = static_cast<float>((1.0 - blend) * frequency / factor + blend * frequency);
+    const float blend =
+        wavelength > context / low ? 0.0f : (1.0f / wavelength * context - low) / (high - low);
+    frequency = (1.0f - blend) * frequency / factor + blend * frequency;
   }
 }
 
@@ -111,10 +125,14 @@ void Yarn(const Rope& rope, RopeFrequencies& result) {
   low = std::max(low, 0.0);
   high = std::min(high, channels - 1.0);
   if (low == high) high += 0.001;
+  const auto first = static_cast<float>(low);
+  const auto width = static_cast<float>(high - low);
   for (size_t pair = 0; pair < result.inverse.size(); ++pair) {
-    const double ramp = std::clamp((static_cast<double>(pair) - low) / (high - low), 0.0, 1.0);
-    const double frequency = result.inverse[pair];
-    result.inverse[pair] = static_cast<float>(frequency / factor * ramp + frequency * (1.0 - ramp));
+    const float ramp = std::clamp((static_cast<float>(pair) - first) / width, 0.0f, 1.0f);
+    const float kept = 1.0f - ramp;
+    const float divided =
+        1.0f / (static_cast<float>(factor) * Period(rope.theta, rope.channels, pair));
+    result.inverse[pair] = divided * (1.0f - kept) + result.inverse[pair] * kept;
   }
   result.scaling = static_cast<float>(YarnScaling(rope, factor));
 }
@@ -131,9 +149,8 @@ std::vector<float> DividedFrequencies(const Rope& rope, std::string_view key) {
     if (!factors[pair].is_number() || factors[pair].get<double>() <= 0.0) {
       throw RunError("{}: '{}' has to list positive numbers", rope.parameters.place(), key);
     }
-    inverse.push_back(static_cast<float>(
-        1.0 / (factors[pair].get<double>() *
-               std::pow(rope.theta, rope.Exponent(static_cast<int64_t>(pair))))));
+    inverse.push_back(1.0f /
+                      (factors[pair].get<float>() * Period(rope.theta, rope.channels, pair)));
   }
   return inverse;
 }
@@ -156,7 +173,7 @@ struct Scaling {
 
 constexpr std::array kScalings = {
     Scaling{"default", Unscaled},  Scaling{"mrope", Unscaled}, Scaling{"linear", Linear},
-    Scaling{"dynamic", Unscaled},  Scaling{"llama3", Llama3},  Scaling{"yarn", Yarn},
+    Scaling{"dynamic", Dynamic},   Scaling{"llama3", Llama3},  Scaling{"yarn", Yarn},
     Scaling{"longrope", LongRope}, Scaling{"su", LongRope},
 };
 
@@ -172,20 +189,40 @@ HubConfig FindParameters(const HubConfig& config, std::string_view layer_type) {
   return *parameters;
 }
 
+// Where one set is for all layers, sets by layer type would be passed over in silence.
+void RefuseLayerTypes(const HubConfig& parameters) {
+  for (const auto& [key, value] : parameters.json().items()) {
+    if (!value.is_object()) continue;
+    throw RunError(
+        "{}: '{}' is an object; this architecture has one set of parameters for all layers",
+        parameters.place(), key);
+  }
+}
+
+std::string TypeOf(const HubConfig& parameters) {
+  return parameters.StringOr("rope_type", parameters.StringOr("type", "default"));
+}
+
 }  // namespace
+
+RopeFrequencies UnscaledFrequencies(double theta, int64_t rotary_channels) {
+  RopeFrequencies result;
+  for (size_t pair = 0; pair < static_cast<size_t>(rotary_channels / 2); ++pair) {
+    result.inverse.push_back(1.0f / Period(theta, rotary_channels, pair));
+  }
+  return result;
+}
 
 RopeFrequencies ReadRopeFrequencies(const HubConfig& config, int64_t rotary_channels,
                                     const RopeDefaults& defaults) {
   const HubConfig parameters = FindParameters(config, defaults.layer_type);
+  if (defaults.layer_type.empty()) RefuseLayerTypes(parameters);
   const HubConfig& with_theta = parameters.Has("rope_theta") ? parameters : config;
   const double theta =
       with_theta.Has("rope_theta") ? PositiveNumber(with_theta, "rope_theta") : defaults.theta;
   const Rope rope{config, parameters, theta, rotary_channels};
-  RopeFrequencies result;
-  for (int64_t pair = 0; pair < rotary_channels / 2; ++pair) {
-    result.inverse.push_back(static_cast<float>(1.0 / std::pow(theta, rope.Exponent(pair))));
-  }
-  const std::string type = parameters.StringOr("rope_type", parameters.StringOr("type", "default"));
+  RopeFrequencies result = UnscaledFrequencies(theta, rotary_channels);
+  const std::string type = TypeOf(parameters);
   for (const Scaling& known : kScalings) {
     if (known.type != type) continue;
     known.apply(rope, result);
@@ -195,6 +232,14 @@ RopeFrequencies ReadRopeFrequencies(const HubConfig& config, int64_t rotary_chan
       "{}: the rope scaling '{}' is not supported; default, linear, dynamic, llama3, yarn and "
       "longrope are",
       parameters.place(), type);
+}
+
+int64_t ContextTokens(const HubConfig& config) {
+  const HubConfig parameters = FindParameters(config, "full_attention");
+  if (TypeOf(parameters) != "dynamic") return MaxPositions(config);
+  const double tokens =
+      static_cast<double>(MaxPositions(config)) * PositiveNumber(parameters, "factor");
+  return static_cast<int64_t>(std::clamp(tokens, 1.0, static_cast<double>(INT32_MAX)));
 }
 
 int64_t RotaryChannels(const HubConfig& config, int64_t head_dim, double fallback) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "core/hash.h"
 #include "ops/cached_attention.h"
 
 namespace lazytrain {
@@ -36,8 +37,12 @@ Continuation Attention::continuation() const {
 }
 
 std::string Attention::Signature() const {
-  return fmt::format("attention({},{},{},{:a},{},{},{})", q_heads, kv_heads, head_dim, scale,
-                     window, Name(dtype), kTile);
+  std::string signature = fmt::format("attention({},{},{},{:a},{},{},{})", q_heads, kv_heads,
+                                      head_dim, scale, window, Name(dtype), kTile);
+  if (slopes.empty()) return signature;
+  Digest digest;
+  digest.Add(slopes.data(), slopes.size() * sizeof(float));
+  return fmt::format("{}+slopes({})", signature, digest.Hex().substr(0, 16));
 }
 
 }  // namespace lazytrain

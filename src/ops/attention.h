@@ -1,6 +1,8 @@
 // Causal softmax attention over packed documents, with grouped queries (Ainslie et al. 2023).
 #pragma once
 
+#include <vector>
+
 #include "ops/op.h"
 
 namespace lazytrain {
@@ -10,8 +12,10 @@ namespace lazytrain {
 // logarithm of
 //          each row's sum of exponentials
 // Query head h reads key head h / (q_heads / kv_heads). Token t of a document sees tokens s of the
-// same document with s <= t and, with window > 0, s > t - window. Scores, softmax and sums are
-// float32 (Dao et al. 2022: tiles, nothing of size tokens^2 is kept).
+// same document with s <= t and, with window > 0, s > t - window. Its score is scale times the
+// product of query and key plus, where there are slopes, slopes[h] (s - t): linear biases (Press et
+// al. 2022), which need scale > 0. Scores, softmax and sums are float32 (Dao et al. 2022: tiles,
+// nothing of size tokens^2 is kept).
 // Backward reads qkv, attn and lse; d_qkv is written whole.
 struct Attention final : Op {
   // Rows of queries and keys handled at once; fixed, since sums are made tile by tile.
@@ -21,7 +25,8 @@ struct Attention final : Op {
   int64_t kv_heads = 0;
   int64_t head_dim = 0;
   float scale = 1.0f;
-  int64_t window = 0;  // tokens, itself included; 0: no limit
+  int64_t window = 0;         // tokens, itself included; 0: no limit
+  std::vector<float> slopes;  // one a query head, or none
   DType dtype = DType::kF32;
 
   std::string_view type() const override { return "attention"; }

@@ -27,8 +27,9 @@ struct VerifyMeasure {
 
 struct VerifyReport {
   // logits: largest difference over the largest magnitude. loss: relative. gradients: the worst
-  // tensor's L2 norm of the difference over that of the reference. losses, grad_norms: relative,
-  // over the AdamW steps.
+  // tensor's L2 norm of the difference over that of the reference, or over a thousandth of the
+  // whole gradient's norm where that is more: some gradients are 0 but for rounding (key biases
+  // without rotary embeddings). losses, grad_norms: relative, over the AdamW steps.
   std::vector<VerifyMeasure> measures;
   // A digest of the bits of all losses and gradients of the steps and of the weights after them.
   std::string bits;
@@ -38,6 +39,7 @@ struct VerifyReport {
 };
 
 // Uses several micro-batches, with unused poisoned memory, so that schedules have something to do.
+// Throws Error on a case that is malformed or has documents longer than the model's context.
 VerifyReport Verify(const VerifyOptions& options);
 
 }  // namespace lazytrain

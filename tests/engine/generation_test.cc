@@ -38,7 +38,8 @@ TEST(Generation, StatesGiveTheBitsOfTheWholeText) {
   for (uint64_t round = 0; round < 30; ++round) {
     Random random(StreamSeed(31, round));
     testing::RandomSetup setup = testing::MakeRandomSetup(random);
-    setup.config["max_position_embeddings"] = 512;
+    const bool biased = setup.config.contains("model_max_length");
+    setup.config[biased ? "model_max_length" : "max_position_embeddings"] = 512;
     const std::unique_ptr<ProgramSet> programs = Programs(setup, random);
     for (const Program* program : programs->all()) CheckOrder(*program);
     VirtualAcceleratorOptions accelerator;

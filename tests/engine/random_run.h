@@ -54,8 +54,8 @@ inline RandomSetup MakeRandomSetup(Random& random) {
   setup.seed = random.Next();
   const int64_t head_dim = 2 * random.Between(2, 6);
   const int64_t kv_heads = random.Between(1, 2);
-  const std::vector<std::string> types = {"llama", "qwen2", "qwen3",   "mistral", "phi3",
-                                          "glm",   "glm4",  "smollm3", "olmo2",   "olmo3"};
+  const std::vector<std::string> types = {"llama", "qwen2",   "qwen3", "mistral", "phi3",    "glm",
+                                          "glm4",  "smollm3", "olmo2", "olmo3",   "baichuan"};
   setup.config = {{"model_type", types[random.Below(types.size())]},
                   {"vocab_size", random.Between(20, 90)},
                   {"hidden_size", 8 * random.Between(1, 4)},
@@ -69,6 +69,15 @@ inline RandomSetup MakeRandomSetup(Random& random) {
                   {"partial_rotary_factor", 1.0},
                   {"sliding_window", random.Between(2, 20)},
                   {"tie_word_embeddings", random.Below(2) == 0}};
+  if (setup.config["model_type"] == "baichuan") {
+    // The form with linear biases.
+    setup.config.erase("max_position_embeddings");
+    setup.config["model_max_length"] = 64;
+  } else if (random.Below(4) == 0) {
+    // Most documents have frequencies of their own.
+    setup.config["max_position_embeddings"] = 8;
+    setup.config["rope_scaling"] = {{"type", "dynamic"}, {"factor", 8.0}};
+  }
   setup.dtype = random.Below(3) == 0 ? DType::kBF16 : DType::kF32;
   setup.gradient_dtype =
       setup.dtype == DType::kBF16 && random.Below(2) == 0 ? DType::kBF16 : DType::kF32;

@@ -1,13 +1,18 @@
 // Reference models from transformers under every schedule: inside tolerance, and the same bits.
 #include "train/verify.h"
 
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
+#include <functional>
 #include <string>
 #include <vector>
 
+#include "core/error.h"
+
 namespace lazytrain {
 namespace {
+
+using ::testing::HasSubstr;
 
 // A case beside this file, or one of the reference folder.
 Path CaseFolder(const std::string& name) {
@@ -55,22 +60,73 @@ INSTANTIATE_TEST_SUITE_P(Cases, VerifyTest,
                          ::testing::Values("llama2", "llama3", "qwen2", "qwen3", "mistral", "phi3",
                                            "glm", "glm4", "olmo2", "olmo3", "smollm3",
                                            "llama_tied_linear_rope", "llama_biases",
-                                           "qwen2_tied_window"),
+                                           "qwen2_tied_window", "llama_yarn", "llama_yarn_tuned",
+                                           "llama_dynamic", "phi3_longrope", "olmo3_yarn",
+                                           "qwen3_windows", "smollm3_windows", "glm_quarter_rope",
+                                           "glm4_biases", "mistral_bfloat16", "olmo2_one_key_head",
+                                           "baichuan_linear_bias"),
                          [](const auto& tested) { return tested.param; });
+
+// A case with one of its JSON files changed.
+VerifyOptions Changed(const std::string& name, const std::string& file,
+                      const std::function<void(Json&)>& change) {
+  VerifyOptions options;
+  options.case_folder = Path(::testing::TempDir()) / ("changed_" + name);
+  std::filesystem::remove_all(options.case_folder);
+  std::filesystem::copy(CaseFolder(name), options.case_folder,
+                        std::filesystem::copy_options::recursive);
+  const Path path = options.case_folder / file;
+  std::filesystem::permissions(path, std::filesystem::perms::owner_all);
+  Json json = ReadJsonFile(path);
+  change(json);
+  WriteFile(path, json.dump());
+  return options;
+}
 
 // The comparison itself can fail: a case whose stored loss is wrong.
 TEST(Verify, NoticesWrongReferences) {
-  const Path folder = Path(::testing::TempDir()) / "wrong_reference";
-  std::filesystem::remove_all(folder);
-  std::filesystem::copy(CaseFolder("llama_biases"), folder,
-                        std::filesystem::copy_options::recursive);
-  std::filesystem::permissions(folder / "expected.json", std::filesystem::perms::owner_all);
-  Json expected = ReadJsonFile(folder / "expected.json");
-  expected["loss"] = expected["loss"].get<double>() * 1.001;
-  WriteFile(folder / "expected.json", expected.dump());
-  VerifyOptions options;
-  options.case_folder = folder;
-  EXPECT_FALSE(Verify(options).ok());
+  EXPECT_FALSE(Verify(Changed("llama_biases", "expected.json", [](Json& expected) {
+                 expected["loss"] = expected["loss"].get<double>() * 1.001;
+               })).ok());
+}
+
+// What the cases are there for: each is far off when its setting is another.
+TEST(Verify, NoticesWrongSettings) {
+  const auto is_off = [](const std::string& name, const std::function<void(Json&)>& change) {
+    const VerifyReport report = Verify(Changed(name, "config.json", change));
+    return report.measures[0].error > 100 * report.measures[0].tolerance;
+  };
+  EXPECT_TRUE(is_off("llama_yarn", [](Json& c) { c["rope_scaling"]["attention_factor"] = 1.0; }));
+  EXPECT_TRUE(is_off("llama_yarn_tuned", [](Json& c) { c["rope_parameters"]["truncate"] = true; }));
+  EXPECT_TRUE(is_off("llama_yarn_tuned", [](Json& c) { c["rope_parameters"]["beta_slow"] = 1; }));
+  EXPECT_TRUE(is_off("llama_dynamic", [](Json& c) {
+    c.erase("rope_scaling");
+    c["max_position_embeddings"] = 128;
+  }));
+  EXPECT_TRUE(is_off("phi3_longrope", [](Json& c) {
+    c["rope_scaling"]["long_factor"] = c["rope_scaling"]["short_factor"];
+  }));
+  EXPECT_TRUE(is_off("phi3_longrope", [](Json& c) { c["original_max_position_embeddings"] = 25; }));
+  EXPECT_TRUE(is_off("baichuan_linear_bias", [](Json& c) { c["max_position_embeddings"] = 128; }));
+}
+
+// As training does: longer documents than the model was made for are refused.
+TEST(Verify, RefusesDocumentsBeyondTheContext) {
+  const auto message = [](const std::string& name, int64_t context) -> std::string {
+    try {
+      Verify(Changed(name, "config.json",
+                     [=](Json& config) { config["max_position_embeddings"] = context; }));
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(message("llama_biases", 37), "");
+  EXPECT_THAT(message("llama_biases", 36),
+              HasSubstr("a document has 37 tokens, but the model's context is 36"));
+  // Its factor is 3.
+  EXPECT_THAT(message("llama_dynamic", 23), HasSubstr("the model's context is 69"));
+  EXPECT_EQ(message("llama_dynamic", 24), "");
 }
 
 }  // namespace

@@ -137,6 +137,52 @@ TEST(Family, SmolLm3LeavesRopeOut) {
   EXPECT_THAT(Message(json), HasSubstr("'no_rope_layers'"));
 }
 
+TEST(Family, SmolLm3Windows) {
+  Json json = Small("smollm3");
+  json["sliding_window"] = 16;
+  EXPECT_EQ(Windows(Build(json)), (std::vector<int64_t>(4, 0)));
+  json["use_sliding_window"] = true;
+  EXPECT_EQ(Windows(Build(json)), (std::vector<int64_t>{0, 0, 0, 16}));
+  // Listed types need no switch.
+  json["use_sliding_window"] = false;
+  json["layer_types"] = {"sliding_attention", "full_attention", "full_attention", "full_attention"};
+  EXPECT_EQ(Windows(Build(json)), (std::vector<int64_t>{16, 0, 0, 0}));
+}
+
+TEST(Family, BaichuanWithoutPositionsHasLinearBiases) {
+  Json json = Small("baichuan");
+  json["num_attention_heads"] = 6;
+  json["num_key_value_heads"] = 6;
+  json["hidden_size"] = 48;
+  const ModelGraph rotary = Build(json);
+  EXPECT_NE(FindOp<Rope>(rotary.loss[1]), nullptr);
+  EXPECT_TRUE(FindOp<Attention>(rotary.loss[1])->slopes.empty());
+  json.erase("max_position_embeddings");
+  json["model_max_length"] = 80;
+  const ModelGraph biased = Build(json);
+  EXPECT_EQ(FindOp<Rope>(biased.loss[1]), nullptr);
+  EXPECT_EQ(biased.max_positions, 80);
+  // Four heads' series 2^-2, 2^-4, ..., then the first and third of eight heads' 2^-1, 2^-2, ...
+  EXPECT_EQ(FindOp<Attention>(biased.loss[1])->slopes,
+            (std::vector<float>{0.25f, 0.0625f, 0.015625f, 0.00390625f, 0.5f, 0.125f}));
+}
+
+TEST(Family, ContextWhereTheFileLeavesItOut) {
+  const std::map<std::string, int64_t> contexts = {
+      {"llama", 2048}, {"mistral", 131072}, {"qwen2", 32768},   {"qwen3", 32768},
+      {"phi3", 4096},  {"glm", 131072},     {"glm4", 131072},   {"olmo2", 2048},
+      {"olmo3", 2048}, {"smollm3", 32768},  {"internlm2", 2048}};
+  for (const auto& [type, context] : contexts) {
+    Json json = Small(type);
+    json.erase("max_position_embeddings");
+    EXPECT_EQ(Build(json).max_positions, context) << type;
+    json["max_position_embeddings"] = 100;
+    EXPECT_EQ(Build(json).max_positions, 100) << type;
+    json["rope_scaling"] = {{"type", "dynamic"}, {"factor", 1.5}};
+    EXPECT_EQ(Build(json).max_positions, 150) << type;
+  }
+}
+
 TEST(Family, BiasesWhereTheConfigurationWantsThem) {
   const auto has = [](const Json& json, const std::string& name) {
     return Tensors(Build(json)).contains("model.layers.0." + name + ".bias");
@@ -219,6 +265,19 @@ TEST(Family, NamesWhatItRefuses) {
     json.erase("hidden_size");
     EXPECT_THAT(Message(json), HasSubstr("'hidden_size' is missing")) << type;
   }
+}
+
+TEST(Family, RefusesSizesThatCannotBe) {
+  Json llama = Small("llama");
+  llama["num_hidden_layers"] = 100000;
+  EXPECT_THAT(Message(llama), HasSubstr("100000 layers"));
+  Json glm = {{"model_type", "chatglm"}, {"padded_vocab_size", 96},  {"hidden_size", 32},
+              {"ffn_hidden_size", 48},   {"num_layers", 2},          {"num_attention_heads", 4},
+              {"kv_channels", 8},        {"layernorm_epsilon", 1e-5}};
+  EXPECT_EQ(Message(glm), "");
+  glm["ffn_hidden_size"] = 2147483647;
+  glm["hidden_size"] = 2147483644;
+  EXPECT_THAT(Message(glm), HasSubstr("parameters"));
 }
 
 TEST(Family, EveryOneIsLabelled) {

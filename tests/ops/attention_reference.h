@@ -90,6 +90,7 @@ class AttentionReference {
             for (int64_t i = 0; i < d_; ++i) {
               p[s - first] += qkv[Query(t, head) + i] * qkv[Key(s, head) + i] * op_.scale;
             }
+            if (!op_.slopes.empty()) p[s - first] += double{op_.slopes[head]} * (s - t);
           }
           const double max = *std::max_element(p.begin(), p.end());
           double sum = 0.0;

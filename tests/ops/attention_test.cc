@@ -71,6 +71,46 @@ TEST(AttentionKernel, MatchesReferenceWithAWindow) {
   }
 }
 
+TEST(AttentionKernel, MatchesReferenceWithLinearBiases) {
+  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    for (const std::vector<int32_t>& lengths : DocumentLengths()) {
+      for (const int64_t window : {0, 70}) {
+        Attention op = MakeOp(6, 2, 20, window, dtype);
+        op.slopes = {0.5f, 0.25f, 0.0f, 0.004f, 0.9f, 0.0625f};
+        CheckOp(MakeCase(op, lengths));
+      }
+    }
+  }
+}
+
+// Scores of 0 leave the biases alone: with a slope of ln 2, every key counts half of the next one.
+TEST(AttentionKernel, LinearBiasesByHand) {
+  Attention op = MakeOp(1, 1, 2, 0, DType::kF32);
+  op.slopes = {std::log(2.0f)};
+  OpCase test = MakeCase(op, {1, 3});
+  // Rows of query, key and value; the first document must not reach into the second.
+  test.inputs[0] = Buffer::Of(DType::kF32, 4, 6, {0, 0, 5, 7, 99, 99,  //
+                                                  0, 0, 1, 2, 8,  0,   //
+                                                  0, 0, 3, 4, 0,  8,   //
+                                                  0, 0, 5, 6, 4,  4});
+  const Results results = RunForward(test, 1);
+  const std::vector<double> attn = results.outputs[0].values();
+  const std::vector<double> expected = {99, 99, 8, 0, 8.0 / 3, 16.0 / 3, 24.0 / 7, 32.0 / 7};
+  for (size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(attn[i], expected[i], 1e-5) << i;
+  const std::vector<double> lse = results.outputs[1].values();
+  EXPECT_NEAR(lse[3], std::log(1.0 + 0.5 + 0.25), 1e-6);
+}
+
+TEST(AttentionKernel, SignatureTellsLinearBiases) {
+  Attention op = MakeOp(2, 1, 16, 0, DType::kF32);
+  const std::string without = op.Signature();
+  op.slopes = {0.5f, 0.25f};
+  const std::string with = op.Signature();
+  op.slopes = {0.5f, 0.125f};
+  EXPECT_NE(without, with);
+  EXPECT_NE(op.Signature(), with);
+}
+
 TEST(AttentionKernel, LargeScoresOfEitherSign) {
   Attention op = MakeOp(2, 1, 16, 0, DType::kF32);
   op.scale = 1.0f;
@@ -127,6 +167,9 @@ TEST(AttentionKernel, LongDocument) {
 TEST(AttentionKernel, ReferenceGradients) {
   const Attention op = MakeOp(4, 2, 6, 3, DType::kF32);
   CheckReference(MakeCase(op, {5, 1, 7}));
+  Attention biased = op;
+  biased.slopes = {0.5f, 0.25f, 0.125f, 0.0625f};
+  CheckReference(MakeCase(biased, {5, 1, 7}));
 }
 
 }  // namespace

@@ -103,18 +103,21 @@ TEST(RopeLayouts, OnePairByHand) {
   EXPECT_EQ(y[20], 9.0);
 }
 
-TEST(RopeLayouts, LongDocumentsHaveTheirOwnFrequencies) {
-  Rope op = MakeOp(8, 8, DType::kF32);
-  op.long_inverse_frequencies = {0.5f, 0.25f, 0.125f, 0.0625f};
-  op.long_beyond = 6;
-  Rope only_long = op;
-  only_long.inverse_frequencies = op.long_inverse_frequencies;
-  // Six tokens are not long yet.
-  OpCase test = MakeCase(op, {6, 7, 2});
+// A case whose documents turn with the frequencies that `frequencies_of` has for their lengths.
+template <typename FrequenciesOf>
+OpCase MakeCaseByLength(const Rope& op, const std::vector<int32_t>& lengths,
+                        const FrequenciesOf& frequencies_of) {
+  OpCase test = MakeCase(op, lengths);
+  const auto cols = static_cast<int64_t>((op.q_heads + 2 * op.kv_heads) * op.head_dim);
   const auto turn = [=](const Array& values, const Array& positions, double direction) {
-    Array result = TurnReference(op, values, positions, direction);
-    const Array turned = TurnReference(only_long, values, positions, direction);
-    std::copy(turned.begin() + 6 * 40, turned.begin() + 13 * 40, result.begin() + 6 * 40);
+    Array result;
+    for (const int32_t length : lengths) {
+      Rope own = op;
+      own.inverse_frequencies = frequencies_of(length);
+      const Array turned = TurnReference(own, values, positions, direction);
+      const auto begin = static_cast<int64_t>(result.size());
+      result.insert(result.end(), turned.begin() + begin, turned.begin() + begin + length * cols);
+    }
     return result;
   };
   test.reference = {[=](const Arrays& inputs, const Arrays&) -> Arrays {
@@ -123,7 +126,69 @@ TEST(RopeLayouts, LongDocumentsHaveTheirOwnFrequencies) {
                     [=](const Arrays& inputs, const Arrays&, const Arrays& d_outputs) {
                       return ReferenceGradients{{turn(d_outputs[0], inputs[1], -1.0), {}}, {}};
                     }};
-  CheckOp(test);
+  return test;
+}
+
+TEST(RopeLayouts, LongDocumentsHaveTheirOwnFrequencies) {
+  Rope op = MakeOp(8, 8, DType::kF32);
+  op.long_inverse_frequencies = {0.5f, 0.25f, 0.125f, 0.0625f};
+  op.long_beyond = 6;
+  // Six tokens are not long yet.
+  CheckOp(MakeCaseByLength(op, {6, 7, 2}, [&](int32_t length) {
+    return length > 6 ? op.long_inverse_frequencies : op.inverse_frequencies;
+  }));
+}
+
+// Against the formula as transformers has it, from a base that grows with the document.
+TEST(RopeLayouts, DynamicFrequenciesFollowTheLength) {
+  constexpr double kTheta = 100.0;
+  const auto with_base = [](double base) {
+    std::vector<float> inverse;
+    for (int i = 0; i < 4; ++i) inverse.push_back(static_cast<float>(std::pow(base, -2 * i / 8.0)));
+    return inverse;
+  };
+  for (const bool interleaved : {false, true}) {
+    Rope op = MakeOp(10, 8, DType::kF32);
+    op.interleaved = interleaved;
+    op.inverse_frequencies = with_base(kTheta);
+    op.dynamic_factor = 2.5;
+    op.long_beyond = 6;
+    const auto frequencies_of = [&](int32_t length) {
+      if (length <= 6) return with_base(kTheta);
+      const double stretch = 2.5 * length / 6.0 - (2.5 - 1.0);
+      return with_base(kTheta * std::pow(stretch, 8.0 / 6.0));
+    };
+    for (const int32_t length : {1, 6, 7, 40}) {
+      const std::vector<float> actual = op.FrequenciesFor(length);
+      const std::vector<float> expected = frequencies_of(length);
+      for (size_t i = 0; i < 4; ++i) EXPECT_FLOAT_EQ(actual[i], expected[i]) << length << " " << i;
+    }
+    OpCase test = MakeCaseByLength(op, {6, 9, 9, 2, 40, 7}, frequencies_of);
+    if (interleaved) {
+      const Reference halves = test.reference;
+      test.reference = {
+          [=](const Arrays& inputs, const Arrays& weights) -> Arrays {
+            const Arrays y = halves.forward({Reorder(op, inputs[0], true), inputs[1]}, weights);
+            return {Reorder(op, y[0], false)};
+          },
+          [=](const Arrays& inputs, const Arrays& weights, const Arrays& d_outputs) {
+            const ReferenceGradients d =
+                halves.backward(inputs, weights, {Reorder(op, d_outputs[0], true)});
+            return ReferenceGradients{{Reorder(op, d.inputs[0], false), {}}, {}};
+          }};
+    }
+    CheckOp(test);
+  }
+}
+
+TEST(RopeLayouts, SignatureTellsDynamicScaling) {
+  Rope op = MakeOp(8, 8, DType::kF32);
+  const std::string without = op.Signature();
+  op.dynamic_factor = 2.0;
+  const std::string with = op.Signature();
+  op.dynamic_factor = 4.0;
+  EXPECT_NE(without, with);
+  EXPECT_NE(op.Signature(), with);
 }
 
 }  // namespace

@@ -1,10 +1,10 @@
 // Baichuan 1 and 2 (Yang et al. 2023): Llama's architecture with a fused W_pack projection. The
 // second generation scales the rows of its output projection to length 1; the 13B models have
-// linear biases (ALiBi, Press et al. 2022) instead of rotary embeddings and cannot be run yet.
-#include <memory>
+// linear biases (ALiBi, Press et al. 2022) instead of rotary embeddings.
+#include <bit>
+#include <cmath>
 
 #include "model/families/decoder.h"
-#include "ops/planned_op.h"
 
 namespace lazytrain {
 namespace {
@@ -12,18 +12,23 @@ namespace {
 // The first generation's; config.json has no other mark of it.
 constexpr int64_t kFirstVocabulary = 64000;
 
-int AddAlibiAttention(SegmentBuilder& layer, const Heads& heads, int qkv) {
-  auto op = std::make_shared<PlannedAttention>();
-  op->name = "alibi_attention";
-  op->q_heads = heads.q;
-  op->kv_heads = heads.kv;
-  op->qk_dim = heads.dim;
-  op->v_dim = heads.dim;
-  op->dtype = layer.dtype();
-  const int attn = layer.graph().Value("attn", heads.q_cols());
-  const int lse = layer.graph().Value("lse", DType::kF32, Extent::kTokens, heads.q, "attn");
-  layer.graph().Add("attention", op, {qkv}, {attn, lse});
-  return attn;
+// Slopes of linear biases for `heads` heads, a power of two: 2^(-8/heads), its square, its cube,
+// ... of which every `step`-th is taken.
+void AppendSlopes(int64_t heads, int64_t step, int64_t count, std::vector<float>& slopes) {
+  for (int64_t i = 0; i < count; ++i) {
+    const double exponent = -8.0 * static_cast<double>(1 + i * step) / static_cast<double>(heads);
+    slopes.push_back(static_cast<float>(std::exp2(exponent)));
+  }
+}
+
+// Press et al.'s rule for any number of heads: those of the power of two below it, then every
+// second one of the power above.
+std::vector<float> LinearBiasSlopes(int64_t heads) {
+  const auto below = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(heads)));
+  std::vector<float> slopes;
+  AppendSlopes(below, 1, below, slopes);
+  AppendSlopes(2 * below, 2, heads - below, slopes);
+  return slopes;
 }
 
 }  // namespace
@@ -34,6 +39,7 @@ ModelGraph BuildBaichuan(const HubConfig& config, const GraphOptions& options) {
   const bool rotary = config.Has("max_position_embeddings");
   if (!rotary) spec.max_positions = config.PositiveIntOr("model_max_length", 4096);
   const RopeFrequencies rope = ReadRopeFrequencies(config, spec.heads.dim);
+  const std::vector<float> slopes = rotary ? std::vector<float>() : LinearBiasSlopes(spec.heads.q);
 
   ModelBuilder model(spec.architecture, options);
   AddEmbedding(model, spec);
@@ -43,8 +49,7 @@ ModelGraph BuildBaichuan(const HubConfig& config, const GraphOptions& options) {
     const int norm1 = layer.Norm("norm1", x, "input_layernorm", spec.norm);
     const int qkv = layer.Project({"qkv", "qkv", {{"self_attn.W_pack", spec.heads.cols()}}}, norm1);
     if (rotary) AddRope(layer, spec.heads, rope, qkv);
-    const int attn =
-        rotary ? AddAttention(layer, spec.heads, qkv) : AddAlibiAttention(layer, spec.heads, qkv);
+    const int attn = AddAttention(layer, spec.heads, qkv, /*window=*/0, slopes);
     const int mid = layer.Project({"o", "mid", {{"self_attn.o_proj", spec.hidden}}}, attn, x);
     const int norm2 = layer.Norm("norm2", mid, "post_attention_layernorm", spec.norm);
     AddMlp(layer, spec, norm2, mid);

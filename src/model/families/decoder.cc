@@ -132,8 +132,36 @@ std::shared_ptr<const SegmentGraph> MakeLogitsHead(const DecoderSpec& spec,
   return graph.Finish();
 }
 
-// No model comes near these; beyond them numbers are damaged, and sizes would leave 64 bits.
-void CheckSize(const DecoderSpec& spec, const HubConfig& config) {
+}  // namespace
+
+DecoderSpec ReadDecoderSpec(const HubConfig& config) {
+  DecoderSpec spec;
+  spec.architecture = config.String("model_type");
+  spec.vocab_size = config.PositiveInt("vocab_size");
+  spec.hidden = config.PositiveInt("hidden_size");
+  spec.intermediate = config.PositiveInt("intermediate_size");
+  spec.layers = config.PositiveInt("num_hidden_layers");
+  spec.heads = ReadHeads(config, spec.hidden);
+  RequireOneOf(config, "hidden_act", {"silu", "swish"});
+  for (const char* key : {"attention_dropout", "resid_pdrop", "embd_pdrop"}) {
+    if (config.NumberOr(key, 0.0) != 0.0) {
+      Note("{}: '{}' is {}; this program trains without dropout", config.place(), key,
+           config.Number(key));
+    }
+  }
+  spec.max_positions = ContextTokens(config);
+  CheckSizes(spec, config);
+  spec.norm.eps = static_cast<float>(config.NumberOr("rms_norm_eps", 1e-6));
+  if (!(spec.norm.eps >= 0.0f)) {
+    throw RunError("{}: 'rms_norm_eps' is {}; it cannot be negative", config.place(),
+                   spec.norm.eps);
+  }
+  spec.tied_head = config.BoolOr("tie_word_embeddings", false);
+  return spec;
+}
+
+void CheckSizes(const DecoderSpec& spec, const HubConfig& config) {
+  // No model comes near these; beyond them numbers are damaged, and sizes would leave 64 bits.
   constexpr int64_t kLayers = 1024;
   constexpr int64_t kHeadDim = 65536;
   constexpr double kParameters = 1e15;
@@ -153,34 +181,6 @@ void CheckSize(const DecoderSpec& spec, const HubConfig& config) {
         "vocab_size or the numbers of heads",
         config.place(), parameters);
   }
-}
-
-}  // namespace
-
-DecoderSpec ReadDecoderSpec(const HubConfig& config) {
-  DecoderSpec spec;
-  spec.architecture = config.String("model_type");
-  spec.vocab_size = config.PositiveInt("vocab_size");
-  spec.hidden = config.PositiveInt("hidden_size");
-  spec.intermediate = config.PositiveInt("intermediate_size");
-  spec.layers = config.PositiveInt("num_hidden_layers");
-  spec.heads = ReadHeads(config, spec.hidden);
-  RequireOneOf(config, "hidden_act", {"silu", "swish"});
-  for (const char* key : {"attention_dropout", "resid_pdrop", "embd_pdrop"}) {
-    if (config.NumberOr(key, 0.0) != 0.0) {
-      Note("{}: '{}' is {}; this program trains without dropout", config.place(), key,
-           config.Number(key));
-    }
-  }
-  spec.max_positions = config.PositiveIntOr("max_position_embeddings", 2048);
-  CheckSize(spec, config);
-  spec.norm.eps = static_cast<float>(config.NumberOr("rms_norm_eps", 1e-6));
-  if (!(spec.norm.eps >= 0.0f)) {
-    throw RunError("{}: 'rms_norm_eps' is {}; it cannot be negative", config.place(),
-                   spec.norm.eps);
-  }
-  spec.tied_head = config.BoolOr("tie_word_embeddings", false);
-  return spec;
 }
 
 void RequireOneOf(const HubConfig& config, const std::string& key,
@@ -291,6 +291,7 @@ void AddRope(SegmentBuilder& layer, const Heads& heads, const RopeFrequencies& r
   op->head_dim = heads.dim;
   op->inverse_frequencies = rope.inverse;
   op->long_inverse_frequencies = rope.long_inverse;
+  op->dynamic_factor = rope.dynamic_factor;
   op->long_beyond = rope.long_beyond;
   op->scaling = rope.scaling;
   op->interleaved = interleaved;
@@ -298,13 +299,15 @@ void AddRope(SegmentBuilder& layer, const Heads& heads, const RopeFrequencies& r
   layer.graph().Add("rope", op, {qkv, layer.graph().Batch("positions", DType::kI32)}, {qkv});
 }
 
-int AddAttention(SegmentBuilder& layer, const Heads& heads, int qkv, int64_t window) {
+int AddAttention(SegmentBuilder& layer, const Heads& heads, int qkv, int64_t window,
+                 const std::vector<float>& slopes) {
   auto op = std::make_shared<Attention>();
   op->q_heads = heads.q;
   op->kv_heads = heads.kv;
   op->head_dim = heads.dim;
   op->scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(heads.dim)));
   op->window = window;
+  op->slopes = slopes;
   op->dtype = layer.dtype();
   const int attn = layer.graph().Value("attn", heads.q_cols());
   const int lse = layer.graph().Value("lse", DType::kF32, Extent::kTokens, heads.q, "attn");

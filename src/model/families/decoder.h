@@ -38,6 +38,9 @@ struct DecoderSpec {
 // Throws Error on impossible values and on an activation other than silu.
 DecoderSpec ReadDecoderSpec(const HubConfig& config);
 
+// Throws Error on sizes that no model comes near.
+void CheckSizes(const DecoderSpec& spec, const HubConfig& config);
+
 // Throws Error if `key` is neither missing nor one of `supported`.
 void RequireOneOf(const HubConfig& config, const std::string& key,
                   const std::vector<std::string>& supported);
@@ -70,8 +73,10 @@ int AddQkNorm(SegmentBuilder& layer, const DecoderSpec& spec, int x, bool per_he
 void AddRope(SegmentBuilder& layer, const Heads& heads, const RopeFrequencies& rope, int qkv,
              bool interleaved = false);
 
-// Causal attention, scaled by 1 / sqrt(head_dim), without its output projection.
-int AddAttention(SegmentBuilder& layer, const Heads& heads, int qkv, int64_t window = 0);
+// Causal attention, scaled by 1 / sqrt(head_dim), without its output projection; `slopes` are those
+// of linear biases, one a query head.
+int AddAttention(SegmentBuilder& layer, const Heads& heads, int qkv, int64_t window = 0,
+                 const std::vector<float>& slopes = {});
 
 // SiLU(gate) * up of the product's two halves; writes "act".
 int AddSwiglu(SegmentBuilder& layer, int gate_up);

@@ -1,8 +1,6 @@
 // GLM-4 9B of June 2024 (GLM team 2024: model_type glm, and chatglm in the files of its first
 // release) and of April 2025 (glm4, with norms also behind attention and MLP): rope turns
 // neighbouring channels of one half of each head.
-#include <cmath>
-
 #include "core/error.h"
 #include "model/families/decoder.h"
 
@@ -11,8 +9,10 @@ namespace {
 
 // Both files of the hub's own format: the second norms are what tells them apart.
 ModelGraph BuildHubGlm(const HubConfig& file, const GraphOptions& options, bool sandwich_norms) {
-  const HubConfig config = file.WithDefaults(
-      {{"num_key_value_heads", 2}, {"head_dim", 128}, {"rms_norm_eps", 1.5625e-7}});
+  const HubConfig config = file.WithDefaults({{"num_key_value_heads", 2},
+                                              {"head_dim", 128},
+                                              {"max_position_embeddings", 131072},
+                                              {"rms_norm_eps", 1.5625e-7}});
   const DecoderSpec spec = ReadDecoderSpec(config);
   const RopeFrequencies rope =
       ReadRopeFrequencies(config, RotaryChannels(config, spec.heads.dim, 0.5));
@@ -79,17 +79,8 @@ DecoderSpec ReadChatGlmSpec(const HubConfig& config) {
   spec.max_positions = config.PositiveIntOr("seq_length", 2048);
   spec.norm.eps = static_cast<float>(config.NumberOr("layernorm_epsilon", 1e-5));
   spec.tied_head = config.BoolOr("tie_word_embeddings", false);
+  CheckSizes(spec, config);
   return spec;
-}
-
-RopeFrequencies ChatGlmFrequencies(const HubConfig& config, const Heads& heads) {
-  const double theta = 10000.0 * config.NumberOr("rope_ratio", 1.0);
-  RopeFrequencies rope;
-  for (int64_t i = 0; i < heads.dim / 2; i += 2) {
-    const double exponent = static_cast<double>(i) / static_cast<double>(heads.dim / 2);
-    rope.inverse.push_back(static_cast<float>(1.0 / std::pow(theta, exponent)));
-  }
-  return rope;
 }
 
 }  // namespace
@@ -104,7 +95,8 @@ ModelGraph BuildGlm4(const HubConfig& config, const GraphOptions& options) {
 
 ModelGraph BuildChatGlm(const HubConfig& config, const GraphOptions& options) {
   const DecoderSpec spec = ReadChatGlmSpec(config);
-  const RopeFrequencies rope = ChatGlmFrequencies(config, spec.heads);
+  const RopeFrequencies rope =
+      UnscaledFrequencies(10000.0 * config.NumberOr("rope_ratio", 1.0), spec.heads.dim / 2);
   const bool bias = config.BoolOr("add_qkv_bias", false);
 
   ModelBuilder model(spec.architecture, options);

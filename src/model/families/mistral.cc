@@ -4,8 +4,8 @@
 namespace lazytrain {
 
 ModelGraph BuildMistral(const HubConfig& file, const GraphOptions& options) {
-  const HubConfig config =
-      file.WithDefaults({{"num_key_value_heads", 8}, {"sliding_window", 4096}});
+  const HubConfig config = file.WithDefaults(
+      {{"num_key_value_heads", 8}, {"max_position_embeddings", 131072}, {"sliding_window", 4096}});
   const DecoderSpec spec = ReadDecoderSpec(config);
   const RopeFrequencies rope = ReadRopeFrequencies(config, spec.heads.dim);
   const int64_t window = config.PositiveIntOr("sliding_window", 0);

@@ -23,8 +23,8 @@ void AddQwen2Layers(ModelBuilder& model, const DecoderSpec& spec, const HubConfi
 }
 
 ModelGraph BuildQwen2(const HubConfig& file, const GraphOptions& options) {
-  const HubConfig config =
-      file.WithDefaults({{"num_key_value_heads", 32}, {"sliding_window", 4096}});
+  const HubConfig config = file.WithDefaults(
+      {{"num_key_value_heads", 32}, {"max_position_embeddings", 32768}, {"sliding_window", 4096}});
   const DecoderSpec spec = ReadDecoderSpec(config);
   ModelBuilder model(spec.architecture, options);
   AddEmbedding(model, spec);

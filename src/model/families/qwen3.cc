@@ -23,8 +23,10 @@ void AddQwen3Layer(ModelBuilder& model, const DecoderSpec& spec, const HubConfig
 }
 
 ModelGraph BuildQwen3(const HubConfig& file, const GraphOptions& options) {
-  const HubConfig config =
-      file.WithDefaults({{"num_key_value_heads", 32}, {"head_dim", 128}, {"sliding_window", 4096}});
+  const HubConfig config = file.WithDefaults({{"num_key_value_heads", 32},
+                                              {"head_dim", 128},
+                                              {"max_position_embeddings", 32768},
+                                              {"sliding_window", 4096}});
   const DecoderSpec spec = ReadDecoderSpec(config);
   ModelBuilder model(spec.architecture, options);
   AddEmbedding(model, spec);

@@ -34,9 +34,11 @@ std::vector<int64_t> ReadWindows(const HubConfig& config, const std::vector<bool
                                  int64_t layers) {
   std::vector<int64_t> windows(static_cast<size_t>(layers), 0);
   const std::vector<std::string> types = ReadLayerTypes(config, layers);
-  if (!config.BoolOr("use_sliding_window", false) || !config.Has("sliding_window")) return windows;
+  if (!config.Has("sliding_window")) return windows;
+  // Listed types hold whatever use_sliding_window says.
+  const bool unlisted = config.BoolOr("use_sliding_window", false);
   for (size_t i = 0; i < windows.size(); ++i) {
-    const bool slides = types.empty() ? !rotary[i] : types[i] == "sliding_attention";
+    const bool slides = types.empty() ? unlisted && !rotary[i] : types[i] == "sliding_attention";
     if (slides) windows[i] = config.PositiveInt("sliding_window");
   }
   return windows;
@@ -45,8 +47,9 @@ std::vector<int64_t> ReadWindows(const HubConfig& config, const std::vector<bool
 }  // namespace
 
 ModelGraph BuildSmolLm3(const HubConfig& file, const GraphOptions& options) {
-  const HubConfig config =
-      file.WithDefaults({{"num_key_value_heads", 4}, {"tie_word_embeddings", true}});
+  const HubConfig config = file.WithDefaults({{"num_key_value_heads", 4},
+                                              {"max_position_embeddings", 32768},
+                                              {"tie_word_embeddings", true}});
   const DecoderSpec spec = ReadDecoderSpec(config);
   const RopeFrequencies rope = ReadRopeFrequencies(config, spec.heads.dim, {2e6, ""});
   const std::vector<bool> rotary = ReadRotaryLayers(config, spec.layers);

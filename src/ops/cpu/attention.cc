@@ -92,8 +92,10 @@ void AttendTile(const Attention& op, const Heads<T>& heads, const QueryTile& til
                    scratch.scores.data(), kTile, false,
                    diagonal ? Part::kLowerOutput : Part::kWhole);
     for (int64_t row = 0; row < queries.size(); ++row) {
-      SoftmaxRow(VisibleKeys(queries.begin + row, keys, op.window), keys.size(), op.scale, row, d,
-                 scratch);
+      const Interval visible = VisibleKeys(queries.begin + row, keys, op.window);
+      AddLinearBias(op, head, queries.begin + row, keys, visible,
+                    scratch.scores.data() + row * kTile);
+      SoftmaxRow(visible, keys.size(), op.scale, row, d, scratch);
     }
     PackLeft(Matrix<float>{scratch.scores.data(), kTile, 1}, queries.size(), keys.size(),
              scratch.probabilities.data());

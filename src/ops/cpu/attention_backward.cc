@@ -76,6 +76,7 @@ void SoftmaxBackward(const Problem<T>& problem, const Interval& queries, const I
       std::fill(tile, tile + visible.begin, 0.0f);
       std::fill(tile + visible.end, tile + keys.size(), 0.0f);
     }
+    AddLinearBias(op, head, token, keys, visible, p);
     for (int64_t i = visible.begin; i < visible.end; ++i) {
       p[i] = Exp(std::fma(p[i], op.scale, -lse));
       ds[i] = p[i] * (ds[i] - delta) * op.scale;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 
 #include "core/error.h"
@@ -62,6 +63,17 @@ inline Interval VisibleKeys(int64_t query, const Interval& keys, int64_t window)
   const int64_t begin =
       window > 0 ? std::clamp<int64_t>(query - window + 1 - keys.begin, 0, end) : 0;
   return {begin, end};
+}
+
+// Adds a head's linear bias to a query's row of scores, which are multiplied by the scale later.
+// Counted from the query, so that near keys, which matter most, get small exact biases.
+inline void AddLinearBias(const Attention& op, int64_t head, int64_t query, const Interval& keys,
+                          const Interval& visible, float* scores) {
+  if (op.slopes.empty()) return;
+  const float slope = op.slopes[static_cast<size_t>(head)] / op.scale;
+  for (int64_t i = visible.begin; i < visible.end; ++i) {
+    scores[i] = std::fma(slope, static_cast<float>(keys.begin + i - query), scores[i]);
+  }
 }
 
 // Where a head's queries, keys and values lie, as [tokens, head_dim] matrices: side by side in qkv,

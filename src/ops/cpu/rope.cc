@@ -29,16 +29,25 @@ Rotation RotationOf(const Rope& op, const std::vector<float>& inverse, int32_t p
   return rotation;
 }
 
-// The frequencies of a token: those of its document's length.
-const std::vector<float>& FrequenciesOf(const Rope& op, int64_t row, const BatchLayout& batch) {
-  if (op.long_inverse_frequencies.empty()) return op.inverse_frequencies;
+// Frequencies that belong to documents of one length.
+struct LengthFrequencies {
+  int64_t tokens = 0;
+  std::vector<float> inverse;
+};
+
+// The frequencies of a token: those of its document's length, which `last` keeps for the next
+// token.
+const std::vector<float>& FrequenciesOf(const Rope& op, int64_t row, const BatchLayout& batch,
+                                        LengthFrequencies& last) {
+  if (op.long_beyond == 0) return op.inverse_frequencies;
   const int32_t* begin = batch.cu_seqlens_host;
   const int32_t* end = begin + batch.rows.documents + 1;
   const int32_t* next = std::upper_bound(begin, end, static_cast<int32_t>(batch.first_row + row));
   // Rows behind the last document are padding.
   if (next == end) return op.inverse_frequencies;
-  const bool is_long = *next - *(next - 1) + batch.rows.cached > op.long_beyond;
-  return is_long ? op.long_inverse_frequencies : op.inverse_frequencies;
+  const int64_t tokens = *next - *(next - 1) + batch.rows.cached;
+  if (tokens != last.tokens) last = {tokens, op.FrequenciesFor(tokens)};
+  return last.inverse;
 }
 
 // Pairs [first, first + count) of all turning heads of a row, where a pair is two neighbours.
@@ -102,10 +111,11 @@ void Turn(const Rope& op, const TensorView& source, const OpArgs& args, float di
   WithElementType(source.dtype, [&](auto element) {
     using T = decltype(element);
     ForBlocks(threads, source.rows, BlockRows(cols), [&](int64_t begin, int64_t end) {
+      LengthFrequencies last;
       for (int64_t row = begin; row < end; ++row) {
         const T* from = source.as<const T>() + row * cols;
         T* to = target.as<T>() + row * cols;
-        const std::vector<float>& inverse = FrequenciesOf(op, row, args.batch);
+        const std::vector<float>& inverse = FrequenciesOf(op, row, args.batch, last);
         const bool add = accumulate && !in_place;
         if (!in_place) PassRow(op, from, to, accumulate);
         for (int64_t first = 0; first < frequencies; first += kFrequencies) {

@@ -20,7 +20,7 @@ HELP
 BUILD_PACKAGES=(
   g++ cmake ninja-build
   libyaml-cpp-dev nlohmann-json3-dev libcli11-dev libfmt-dev libspdlog-dev libxxhash-dev
-  libpcre2-dev
+  libpcre2-dev python3 python3-pip
 )
 TEST_PACKAGES=(
   ccache libgtest-dev libgmock-dev libbenchmark-dev librapidcheck-dev

@@ -24,7 +24,8 @@ Schedule Uniform(const ModelGraph& model, const Capacity& capacity, std::string 
   return schedule;
 }
 
-// The group that holds what the next segment takes in; -1 for the last segment.
+}  // namespace
+
 int OutputGroup(const SegmentChain& chain, size_t segment) {
   if (segment + 1 >= chain.size() || chain[segment + 1].live_ins.empty()) return -1;
   const int value = chain[segment + 1].live_ins[0].value;
@@ -36,8 +37,6 @@ int OutputGroup(const SegmentChain& chain, size_t segment) {
   }
   return -1;
 }
-
-}  // namespace
 
 Schedule ResidentSchedule(const ModelGraph& model, const Capacity& capacity) {
   Schedule schedule = Uniform(model, capacity, "resident", Tier::kDevice);

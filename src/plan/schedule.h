@@ -43,6 +43,9 @@ struct Schedule {
 // Everything stays on the device: ordinary training. Updates run on the host.
 Schedule ResidentSchedule(const ModelGraph& model, const Capacity& capacity);
 
+// The group that holds what the next segment takes in; -1 for the last segment.
+int OutputGroup(const SegmentChain& chain, size_t segment);
+
 // The MegaTrain baseline: the input of every `interval`-th layer is kept on the device, the rest is
 // recomputed once, weights and gradients are streamed. Throws Error unless interval >= 1.
 Schedule IntervalSchedule(const ModelGraph& model, const Capacity& capacity, int64_t interval);

@@ -1,0 +1,152 @@
+// The mixed-integer program of a step: which values wait where, what is recomputed, what stays on
+// the device, where updates run, so that the predicted step is shortest. Passes and micro-batches
+// are given; the planner searches over them.
+//
+// Time is cut into windows, one segment forward or backward for all micro-batches of a pass. In
+// each window compute takes what it takes plus `exposed` time in which it waits. Transfers are
+// queues, one a direction: backlog after = backlog before + issued - drained, drained <= bandwidth
+// times (window + exposed); what waits in a queue is device memory. Passes that are alike share
+// their windows: the first, those between, the last.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "plan/linear_program.h"
+#include "plan/plan_costs.h"
+#include "plan/schedule.h"
+
+namespace lazytrain {
+
+// Bytes of each memory.
+struct PlanBudget {
+  double device_bytes = 0;
+  double device_fixed_bytes = 0;  // of the cap: context, libraries
+  double host_activation_bytes = 0;
+  double nvme_bytes = 0;
+  double nvme_read = 0;  // bytes a second
+  double nvme_write = 0;
+};
+
+enum class ClipMode { kExact, kPrevious };
+
+// What a schedule may choose from.
+struct PlanSpace {
+  bool boundaries_only = false;  // layer inputs are kept or recomputed, nothing else
+  bool residency = true;         // weights, accumulators, states may stay on the device
+  bool device_updates = true;
+  bool nvme = false;
+  ClipMode clip = ClipMode::kExact;
+};
+
+struct PlanProblem {
+  const ModelGraph* model = nullptr;
+  const PlanCosts* costs = nullptr;
+  HardwareRates rates;
+  PlanBudget budget;
+  PlanSpace space;
+  Capacity capacity;
+};
+
+// The parts of a predicted step, in seconds, and its traffic in bytes.
+struct StepEstimate {
+  double seconds = 0;
+  double recompute = 0;
+  double exposed = 0;         // waiting for transfers or updates
+  double exposed_update = 0;  // of it, before the first window: updates and the first weights
+  double h2d_bytes = 0;
+  double d2h_bytes = 0;
+};
+
+class ScheduleMip {
+ public:
+  ScheduleMip(const PlanProblem& problem, std::vector<int64_t> passes);
+
+  const LinearProgram& program() const { return program_; }
+  LinearProgram& program() { return program_; }
+
+  // The schedule of a solution; columns of choices count as taken from 0.5 on.
+  Schedule ScheduleOf(const LinearSolution& solution) const;
+  StepEstimate EstimateOf(const LinearSolution& solution) const;
+  // The choice columns of a schedule, others 0: an incumbent. Choices that the space does not have
+  // are left out.
+  std::vector<double> ColumnsOf(const Schedule& schedule) const;
+  // Leaves the solver no choice but this schedule.
+  void Fix(const Schedule& schedule);
+  // Rows whose duals are the prices of device memory.
+  const std::vector<int>& device_rows() const { return device_rows_; }
+
+ private:
+  static constexpr int kNone = -1;
+
+  struct GroupChoice {
+    int device = kNone;  // columns
+    int host = kNone;
+    int nvme = kNone;
+  };
+  struct UnitChoice {
+    int weights = kNone;  // columns: 1 if it stays on the device
+    int accumulator = kNone;
+    int states = kNone;
+    int device_update = kNone;
+  };
+  // Passes that are alike.
+  struct PassKind {
+    double micro_batches = 0;
+    double count = 1;  // passes of the kind
+    bool first = false;
+    bool last = false;
+  };
+  // What a window asks for; bytes in GB.
+  struct Window {
+    int segment = 0;
+    bool backward = false;
+    LinearSum seconds;     // of compute
+    LinearSum h2d_before;  // must be there when it starts
+    LinearSum h2d_during;  // for later micro-batches
+    LinearSum d2h_issued;
+    LinearSum memory;        // without queues
+    double update = 0;       // parameters that must be up to date when it starts (host updates)
+    LinearSum host_updates;  // of it
+  };
+
+  void AddChoices();
+  void AddUnitChoices();
+  void AddRecomputation();
+  void RequireValue(const ValueId& id, const LinearSum& demand);
+  void AddForwardRuns();
+  void AddKeptBytes();
+  void AddBlocks();
+  std::vector<PassKind> PassKinds() const;
+  Window ForwardWindow(const PassKind& kind, int segment);
+  Window BackwardWindow(const PassKind& kind, int segment);
+  void AddPass(const PassKind& kind);
+  void AddHostMemory();
+  LinearSum PersistentBytes() const;
+  LinearSum Kept(const ValueId& id) const;
+  LinearSum OnDevice(int segment) const;  // of the segment's output boundary: 1 if on the device
+  LinearSum Streamed(int unit) const;     // 1 - resident
+  LinearSum HostUpdated(int unit) const;  // 1 if the host updates it
+  double BoundaryBytes(int segment) const;
+
+  const PlanProblem& problem_;
+  const SegmentChain& chain_;
+  const PlanCosts& costs_;
+  std::vector<int64_t> passes_;
+  LinearProgram program_;
+  std::vector<std::vector<GroupChoice>> groups_;
+  std::vector<UnitChoice> units_;
+  std::vector<std::vector<int>> recomputed_;  // columns by segment and node
+  std::vector<std::vector<LinearSum>> runs_;  // forward, by segment and node
+  std::vector<int> kept_bytes_;               // columns: GB a micro-batch up to each segment
+  std::vector<int> block_values_;             // columns: GB of lower segments of a block
+  std::vector<int> block_units_;
+  LinearSum total_seconds_, recompute_seconds_, exposed_seconds_, h2d_gb_, d2h_gb_;
+  int exposed_start_ = kNone;
+  // Queues at the end of the pass before.
+  LinearSum fetched_ahead_, unsent_;
+  std::vector<int> device_rows_;
+};
+
+}  // namespace lazytrain

@@ -181,6 +181,22 @@ TEST(RopeLayouts, DynamicFrequenciesFollowTheLength) {
   }
 }
 
+// Whether keys that were turned in a shorter document are those of a longer one.
+TEST(RopeLayouts, WhereTextMayGoOnFromKeptKeys) {
+  Rope op = MakeOp(8, 8, DType::kF32);
+  EXPECT_TRUE(op.Continues(6, 7));
+  op.long_beyond = 6;
+  op.long_inverse_frequencies = op.inverse_frequencies;
+  EXPECT_TRUE(op.Continues(5, 6));
+  EXPECT_FALSE(op.Continues(6, 7));
+  EXPECT_TRUE(op.Continues(7, 8));
+  op.long_inverse_frequencies.clear();
+  op.dynamic_factor = 2.0;
+  EXPECT_TRUE(op.Continues(5, 6));
+  EXPECT_FALSE(op.Continues(6, 7));
+  EXPECT_FALSE(op.Continues(7, 8));
+}
+
 TEST(RopeLayouts, SignatureTellsDynamicScaling) {
   Rope op = MakeOp(8, 8, DType::kF32);
   const std::string without = op.Signature();

@@ -42,6 +42,7 @@ class Command {
 std::vector<std::unique_ptr<Command>> AllCommands();
 
 std::unique_ptr<Command> MakeSftCommand();
+std::unique_ptr<Command> MakePlanCommand();
 std::unique_ptr<Command> MakeSimulateCommand();
 std::unique_ptr<Command> MakeBenchCommand();
 std::unique_ptr<Command> MakeVerifyCommand();

@@ -62,6 +62,7 @@ class KernelTable {
 
   const std::string& libraries() const { return libraries_; }
 
+  bool Has(const Op& op, Direction direction) const;
   // Throws Error naming the op when this backend cannot run it (an op for planning only).
   KernelFunction Find(const Op& op, Direction direction) const;
 

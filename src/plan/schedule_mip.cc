@@ -84,7 +84,7 @@ void ScheduleMip::AddUnitChoices() {
     if (unit.parameters == 0) continue;
     if (passes_.size() > 1) choice.accumulator = program_.AddBinary();
     if (!space.device_updates) continue;
-    choice.device_update = program_.AddBinary();
+    choice.device_update = program_.AddColumn(space.host_updates ? 0 : 1, 1, 0, true);
     choice.states = program_.AddBinary();
     // States on the device are updated there.
     LinearSum order;
@@ -423,7 +423,11 @@ ScheduleMip::Window ScheduleMip::BackwardWindow(const PassKind& kind, int s) {
 }
 
 void ScheduleMip::AddPass(const PassKind& kind) {
-  const HardwareRates& rates = problem_.rates;
+  HardwareRates rates = problem_.rates;
+  // Coefficients beyond this are no numbers to the solver, and no limits to a step.
+  for (double* rate : {&rates.h2d_bytes, &rates.d2h_bytes, &rates.host_bytes, &rates.host_update}) {
+    *rate = std::min(*rate, 1e14);
+  }
   const bool previous = problem_.space.clip == ClipMode::kPrevious;
   const auto segments = static_cast<int>(chain_.size());
   std::vector<Window> windows;

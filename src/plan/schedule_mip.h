@@ -35,6 +35,7 @@ enum class ClipMode { kExact, kPrevious };
 struct PlanSpace {
   bool boundaries_only = false;  // layer inputs are kept or recomputed, nothing else
   bool residency = true;         // weights, accumulators, states may stay on the device
+  bool host_updates = true;      // updates may run on the host
   bool device_updates = true;
   bool nvme = false;
   ClipMode clip = ClipMode::kExact;

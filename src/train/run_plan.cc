@@ -13,6 +13,8 @@
 #include "core/units.h"
 #include "model/family.h"
 #include "ops/kernel.h"
+#include "profile/machine_profile.h"
+#include "program/persistent.h"
 #include "train/device_choice.h"
 
 namespace lazytrain {
@@ -37,20 +39,87 @@ int64_t StepTokens(const Config& config) {
 
 std::string ScheduleSpec(const Config& config) {
   const MemorySettings& memory = config.memory;
-  const bool default_schedule = !config.Given("memory.schedule");
-  if (default_schedule || memory.schedule == "interval") {
-    return fmt::format("interval:{}", memory.checkpoint_interval);
-  }
+  if (memory.schedule == "interval") return fmt::format("interval:{}", memory.checkpoint_interval);
   return memory.schedule;
 }
 
-// `count` micro-batches in `passes` passes as even as can be.
-std::vector<int64_t> EvenPasses(int64_t count, int64_t passes) {
-  std::vector<int64_t> sizes;
-  for (int64_t p = 0; p < passes; ++p) {
-    sizes.push_back(count * (p + 1) / passes - count * p / passes);
+bool IsSolved(const Config& config) {
+  return config.memory.schedule == "solve" || config.memory.schedule == "paper";
+}
+
+// The largest micro-batch and step, for micro-batches of about so many tokens.
+Capacity CapacityFor(const Config& config, int64_t at_once) {
+  const int64_t longest = config.dataset.max_seq_len;
+  const TrainingSettings& training = config.training;
+  Capacity capacity;
+  capacity.longest_document = longest;
+  // A document is never split between micro-batches; a longer one passes in chunks.
+  capacity.micro_batch_tokens = std::max(longest, at_once);
+  if (at_once < longest) capacity.chunk_tokens = at_once;
+  // A document has at least two tokens, or nothing in it is predicted.
+  capacity.documents = capacity.micro_batch_tokens / 2;
+  const int64_t repeats = training.gradient_accumulation_steps;
+  capacity.micro_batches =
+      MaxMicroBatches(training.batch_size * repeats, training.batch_tokens * repeats, longest,
+                      capacity.micro_batch_tokens);
+  return capacity;
+}
+
+// Micro-batch sizes for the planner to choose from.
+std::vector<Capacity> CapacitiesOf(const Config& config) {
+  std::vector<Capacity> capacities = {CapacityOf(config)};
+  if (config.memory.micro_batch_tokens) return capacities;
+  const int64_t step = std::max(StepTokens(config), config.dataset.max_seq_len);
+  for (const int64_t largest : {2 * kTokensAtOnce, kTokensAtOnce / 2, step / 2, step / 4}) {
+    const int64_t at_once = std::min(largest, step);
+    if (at_once < std::min(config.dataset.max_seq_len, kTokensAtOnce / 2)) continue;
+    const Capacity capacity = CapacityFor(config, at_once);
+    const bool known = std::any_of(capacities.begin(), capacities.end(), [&](const Capacity& c) {
+      return c.micro_batch_tokens == capacity.micro_batch_tokens &&
+             c.chunk_tokens == capacity.chunk_tokens;
+    });
+    if (!known && capacity.micro_batches <= kMaxMicroBatches) capacities.push_back(capacity);
   }
-  return sizes;
+  return capacities;
+}
+
+int64_t HostMemory(const Config& config) {
+  if (config.memory.host_memory_gb) return BytesFromGB(*config.memory.host_memory_gb);
+  return sysconf(_SC_PHYS_PAGES) * int64_t{sysconf(_SC_PAGESIZE)};
+}
+
+// What the host may keep for activations: as given, or what weights and states leave of it.
+int64_t HostActivationBytes(const Config& config, const ModelGraph& model, const StateSpec& states,
+                            const Capacity& capacity) {
+  if (config.memory.host_activation_gb) return BytesFromGB(*config.memory.host_activation_gb);
+  const Schedule resident = ResidentSchedule(model, capacity);
+  const int64_t store = MakePersistentLayout(model, resident, states, 0).bytes[kStoreSpace];
+  constexpr double kUse = 0.9;  // of the rest: batches, the program itself, others
+  return std::max<int64_t>(
+      0, static_cast<int64_t>(kUse * static_cast<double>(HostMemory(config) - store)));
+}
+
+PlannedStep Solve(const Config& config, const ModelGraph& model, const StateSpec& states,
+                  const CostModel& cost) {
+  SearchInput input;
+  input.model = &model;
+  input.cost = &cost;
+  input.states = states;
+  input.capacities = CapacitiesOf(config);
+  input.device_bytes = BytesFromGB(config.memory.device_memory_gb);
+  input.host_activation_bytes =
+      HostActivationBytes(config, model, states, input.capacities.front());
+  input.seconds = config.memory.solve_seconds;
+  if (config.memory.passes) input.passes = {*config.memory.passes};
+  input.space.device_updates = config.optimizer.update != "host";
+  input.space.host_updates = config.optimizer.update != "device";
+  if (config.memory.schedule == "paper") {
+    input.space.boundaries_only = true;
+    input.space.residency = false;
+    input.space.device_updates = false;
+    input.passes = {1};
+  }
+  return SearchSchedule(input);
 }
 
 Schedule MakeSchedule(const Config& config, const ModelGraph& model, const Capacity& capacity) {
@@ -124,9 +193,7 @@ void CheckDeviceMemory(const Config& config, const RunPlan& plan) {
 }
 
 void CheckHostMemory(const Config& config, const RunPlan& plan) {
-  const int64_t available = config.memory.host_memory_gb
-                                ? BytesFromGB(*config.memory.host_memory_gb)
-                                : sysconf(_SC_PHYS_PAGES) * int64_t{sysconf(_SC_PAGESIZE)};
+  const int64_t available = HostMemory(config);
   if (plan.host_bytes() <= available) return;
   throw UsageError(
       "{}: the run needs {} of host memory (weights, gradients, optimizer states, activations); "
@@ -156,33 +223,55 @@ CostModel WithGivenRates(const CostModel& measured, const HardwareSettings& hard
   return cost;
 }
 
+CostModel BelievedCosts(const Config& config, Device& device, const ModelGraph& model) {
+  const HardwareSettings& hardware = config.hardware;
+  const bool all_given = hardware.h2d_gbps && hardware.d2h_gbps && hardware.host_gbps &&
+                         hardware.gemm_tflops && !hardware.throttle;
+  if (all_given) {
+    // Device memory moves about a byte while its matrix units do 200 operations; updates take what
+    // their memory traffic takes.
+    HardwareRates rates;
+    rates.device_bytes = *hardware.gemm_tflops * 1e12 / 200;
+    rates.device_update = rates.device_bytes / 26;
+    rates.host_update = HardwareRates::Unlimited().host_update;
+    return WithGivenRates(CostModel(rates), hardware);
+  }
+  CostModel cost(MeasureRates(device, HardwareRates()));
+  // As many rows as take the largest product a few hundredths of a second on a slow device.
+  int64_t largest = 1;
+  for (const UnitSpec& unit : model.units) {
+    for (const ParameterSpec& p : unit.parameters) largest = std::max(largest, p.elements());
+  }
+  const Capacity capacity = CapacityOf(config);
+  const double product = device.backend() == "cpu" ? 2e9 : 1e14;
+  const auto most = static_cast<int64_t>(product / (2.0 * static_cast<double>(largest)));
+  RowCounts rows = capacity.MicroBatchRows();
+  rows.tokens = std::clamp<int64_t>(most, 16, capacity.micro_batch_tokens);
+  rows.longest_document = std::min(rows.longest_document, rows.tokens);
+  rows.documents = CeilDiv(rows.tokens, rows.longest_document);
+  rows.squared_lengths =
+      static_cast<double>(rows.tokens) * static_cast<double>(rows.longest_document);
+  MeasureOps(device, model, rows, cost);
+  return WithGivenRates(cost, hardware);
+}
+
 Capacity CapacityOf(const Config& config) {
   const int64_t longest = config.dataset.max_seq_len;
-  const TrainingSettings& training = config.training;
-  Capacity capacity;
-  capacity.longest_document = longest;
   const int64_t at_once = config.memory.micro_batch_tokens.value_or(
       std::min(kTokensAtOnce, std::max(longest, StepTokens(config))));
-  // A document is never split between micro-batches; a longer one passes in chunks.
-  capacity.micro_batch_tokens = std::max(longest, at_once);
-  if (at_once < longest) capacity.chunk_tokens = at_once;
-  // A document has at least two tokens, or nothing in it is predicted.
-  capacity.documents = capacity.micro_batch_tokens / 2;
-  const int64_t repeats = training.gradient_accumulation_steps;
-  capacity.micro_batches =
-      MaxMicroBatches(training.batch_size * repeats, training.batch_tokens * repeats, longest,
-                      capacity.micro_batch_tokens);
+  const Capacity capacity = CapacityFor(config, at_once);
   if (capacity.micro_batches > kMaxMicroBatches) {
     throw UsageError(
         "{}: a step is up to {} micro-batches of {} tokens, and {} are the most; lower it, or "
         "raise memory.micro_batch_tokens",
-        config.Place(training.batch_tokens > 0 ? "training.batch_tokens" : "training.batch_size"),
+        config.Place(config.training.batch_tokens > 0 ? "training.batch_tokens"
+                                                      : "training.batch_size"),
         capacity.micro_batches, capacity.micro_batch_tokens, kMaxMicroBatches);
   }
   return capacity;
 }
 
-RunPlan MakeRunPlan(const Config& config, const HubConfig& hub, const Device& device) {
+RunPlan MakeRunPlan(const Config& config, const HubConfig& hub, Device& device) {
   RunPlan plan;
   plan.dtype = DTypeFromName(config.model.dtype, config.Place("model.dtype"));
   GraphOptions graph;
@@ -190,17 +279,25 @@ RunPlan MakeRunPlan(const Config& config, const HubConfig& hub, const Device& de
   graph.head_chunk_rows = HeadChunkRows(hub.PositiveInt("vocab_size"));
   ModelGraph model = BuildModelGraph(hub, graph);
   CheckSequenceLength(config, hub, model);
-  const Capacity capacity = CapacityOf(config);
-  Schedule schedule = MakeSchedule(config, model, capacity);
-
   ProgramSetOptions options;
   const std::string& gradients = config.optimizer.gradients;
   const bool bf16 = gradients == "bf16" || (gradients == "auto" && plan.dtype == DType::kBF16);
   options.gradient_dtype = bf16 ? DType::kBF16 : DType::kF32;
+  Capacity capacity = CapacityOf(config);
+  Schedule schedule;
+  if (IsSolved(config)) {
+    plan.cost = BelievedCosts(config, device, model);
+    plan.search = Solve(config, model, {true, options.gradient_dtype}, plan.cost);
+    capacity = plan.search->capacity;
+    schedule = plan.search->schedule;
+    schedule.name = config.memory.schedule;
+  } else {
+    plan.cost = WithGivenRates(CostModel(), config.hardware);
+    schedule = MakeSchedule(config, model, capacity);
+  }
   options.training = capacity;
   plan.key = MakeKey(config, model, schedule, capacity, options.gradient_dtype, device);
   NoteKeyDifferences(ScheduleSpec(config), plan.key);
-  plan.cost = WithGivenRates(CostModel(), config.hardware);
   plan.device_cap = BytesFromGB(config.memory.device_memory_gb);
   options.tuning = {&plan.cost, plan.device_cap};
   plan.programs = std::make_unique<ProgramSet>(std::move(model), std::move(schedule), options);

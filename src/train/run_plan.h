@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "engine/training_engine.h"
@@ -11,6 +12,7 @@
 #include "plan/numerics_key.h"
 #include "program/program_set.h"
 #include "train/config/config.h"
+#include "train/plan_search.h"
 
 namespace lazytrain {
 
@@ -21,7 +23,8 @@ struct RunPlan {
   CostModel cost;    // hardware numbers as given, defaults else
   CostModel demand;  // how long work takes at least, when the device is throttled
   NumericsKey key;
-  int64_t device_cap = 0;  // bytes
+  int64_t device_cap = 0;             // bytes
+  std::optional<PlannedStep> search;  // where the planner made the schedule
 
   int64_t device_bytes() const { return programs->PeakBytes(kDeviceSpace); }
   int64_t host_bytes() const {
@@ -39,9 +42,13 @@ CostModel WithGivenRates(const CostModel& measured, const HardwareSettings& hard
 // not fit together (a micro-batch shorter than max_seq_len).
 Capacity CapacityOf(const Config& config);
 
+// What a step of this model costs on this device: measured, unless the configuration gives every
+// rate; rates that it gives go before measured ones.
+CostModel BelievedCosts(const Config& config, Device& device, const ModelGraph& model);
+
 // Throws Error when the plan does not fit the device (naming the smallest cap that would do) or the
 // host, when max_seq_len is above the model's context, and for impossible schedules.
-RunPlan MakeRunPlan(const Config& config, const HubConfig& model, const Device& device);
+RunPlan MakeRunPlan(const Config& config, const HubConfig& model, Device& device);
 
 // schedule.json of the run: the schedule, its capacity, numerics key, hardware numbers, and what
 // was predicted for it.

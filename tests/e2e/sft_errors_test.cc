@@ -31,7 +31,6 @@ TEST_F(SftErrors, Settings) {
       {{"memory.passes=1000"}, 2, {"memory.passes", "1000", "micro-batches"}},
       {{"memory.host_memory_gb=0.001"}, 2, {"memory.host_memory_gb", "there are 1.00 MB"}},
       {{"optimizer.clip=previous"}, 2, {"optimizer.clip", "previous", "not built", "exact"}},
-      {{"memory.schedule=solve"}, 2, {"memory.schedule", "not built", "interval"}},
       {{"memory.nvme_dir=/tmp"}, 2, {"memory.nvme_dir", "not built"}},
       {{"eval.holdout=0.1"}, 2, {"eval.holdout", "not built"}},
       {{"training.save_every=5"}, 2, {"training.save_every", "not built"}},

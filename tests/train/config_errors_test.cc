@@ -208,10 +208,6 @@ TEST_F(ConfigTest, OutOfRange) {
 
 TEST_F(ConfigTest, WhatIsNotBuiltIsRefusedWhenGiven) {
   EXPECT_EQ(
-      ErrorOf(With("memory:\n  schedule: solve\n")),
-      "run.yaml:8: memory.schedule: solve cannot be used: the planner is not built yet; remove "
-      "it, or give resident, interval or a schedule file (*.json)");
-  EXPECT_EQ(
       OverrideError("model.device=cuda:0"),
       "command line: model.device: \"cuda:0\" cannot be used: this build has no CUDA backend; "
       "remove it, or give auto or cpu");

@@ -15,7 +15,7 @@ constexpr Range kPositive = {.low = 0, .low_open = true};
 constexpr Range kGB = {.low = 0, .high = kMaxGB, .low_open = true};
 constexpr Range kGBOrZero = {.low = 0, .high = kMaxGB};
 
-constexpr std::string_view kNoPlanner = "the planner is not built yet";
+constexpr std::string_view kNoReplanning = "planning again is not built yet";
 constexpr std::string_view kNoCheckpoints = "checkpoints are not built yet";
 constexpr std::string_view kNoEvaluation = "evaluation is not built yet";
 constexpr std::string_view kNoEightBit = "8-bit moments are not built yet";
@@ -329,9 +329,7 @@ void AddMemory(std::vector<Option>* options) {
        .help = "what is kept where, and what is recomputed",
        .words = {"solve", "resident", "interval", "paper"},
        .otherwise = "a schedule file (*.json)",
-       .is_otherwise = IsJsonFile,
-       .availability = {
-           .not_built = {"solve", "paper"}, .reason = kNoPlanner, .meanwhile = "interval"}});
+       .is_otherwise = IsJsonFile});
   add({.key = "memory.passes",
        .field = At<&Config::memory, &S::passes>(),
        .default_text = "auto",
@@ -342,7 +340,7 @@ void AddMemory(std::vector<Option>* options) {
        .default_text = "auto",
        .help = "plan again when measurements differ from what was believed",
        .words = {"auto", "never"},
-       .availability = {.built = {"auto"}, .reason = kNoPlanner}});
+       .availability = {.built = {"auto"}, .reason = kNoReplanning}});
   add({.key = "memory.checkpoint_interval",
        .field = At<&Config::memory, &S::checkpoint_interval>(),
        .default_text = "4",
@@ -352,8 +350,7 @@ void AddMemory(std::vector<Option>* options) {
        .field = At<&Config::memory, &S::solve_seconds>(),
        .default_text = "20",
        .help = "for the whole search",
-       .range = kPositive,
-       .availability = {.reason = kNoPlanner, .without_effect = true}});
+       .range = kPositive});
   add({.key = "memory.micro_batch_tokens",
        .field = At<&Config::memory, &S::micro_batch_tokens>(),
        .default_text = "auto",

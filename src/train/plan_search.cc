@@ -1,0 +1,189 @@
+#include "train/plan_search.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "program/persistent.h"
+#include "program/simulator.h"
+
+namespace lazytrain {
+namespace {
+
+// The planner's idea of memory is a little off the arena's; its budget is corrected so often.
+constexpr int kCorrections = 3;
+// Local search only where a step compiles in less than this.
+constexpr double kQuickCompile = 0.02;
+constexpr double kPolishShare = 0.5;  // of the search's time
+
+double Now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+class Search {
+ public:
+  explicit Search(const SearchInput& input) : input_(input), start_(Now()) {}
+
+  PlannedStep Run() {
+    PlannerOptions options;
+    options.capacities = input_.capacities;
+    options.passes = input_.passes;
+    options.gradient_bytes = SizeOf(input_.states.gradient_dtype);
+    options.budget.device_bytes = static_cast<double>(input_.device_bytes);
+    options.budget.host_activation_bytes = static_cast<double>(input_.host_activation_bytes);
+    options.space = input_.space;
+    options.seconds = input_.seconds;
+    best_.plan = PlanSchedule(*input_.model, *input_.cost, options);
+    best_.options = options;
+    TryBaselines();
+    if (best_.plan.feasible) Correct(options);
+    if (!input_.space.boundaries_only) Polish();
+    return std::move(best_);
+  }
+
+ private:
+  struct Tried {
+    double seconds = 0;
+    int64_t device_bytes = 0;
+  };
+
+  Tried Try(const Schedule& schedule, const Capacity& capacity) {
+    const double start = Now();
+    const PersistentLayout persistent =
+        MakePersistentLayout(*input_.model, schedule, input_.states, 0);
+    const CompileInput compile{input_.model, &schedule, &persistent, input_.states};
+    const Program program =
+        CompileTraining(compile, capacity, TransferTuning{input_.cost, input_.device_bytes});
+    const Tried tried{Simulate(program, FullStep(capacity), *input_.cost).seconds,
+                      program.peak_bytes[kDeviceSpace]};
+    compile_seconds_ = Now() - start;
+    const bool fits = tried.device_bytes <= input_.device_bytes;
+    const bool better = best_.simulated == 0 || (fits && !best_.fits) ||
+                        (fits == best_.fits &&
+                         (fits ? Better(tried, best_) : tried.device_bytes < best_.device_bytes));
+    if (!better) return tried;
+    best_.schedule = schedule;
+    best_.capacity = capacity;
+    best_.simulated = tried.seconds;
+    best_.device_bytes = tried.device_bytes;
+    best_.fits = fits;
+    return tried;
+  }
+
+  static bool Better(const Tried& tried, const PlannedStep& best) {
+    if (tried.seconds != best.simulated) return tried.seconds < best.simulated;
+    return tried.device_bytes < best.device_bytes;
+  }
+
+  // Schedules that need no planner are never beaten by less than they can do.
+  void TryBaselines() {
+    for (const Capacity& capacity : input_.capacities) {
+      for (const int64_t interval : {1, 2, 4}) {
+        Try(Allowed(IntervalSchedule(*input_.model, capacity, interval)), capacity);
+      }
+      if (input_.space.boundaries_only) continue;
+      Try(Allowed(ResidentSchedule(*input_.model, capacity)), capacity);
+    }
+  }
+
+  Schedule Allowed(Schedule schedule) const {
+    if (input_.space.host_updates) return schedule;
+    for (UnitPlan& unit : schedule.units) unit.update = UpdatePlace::kDevice;
+    return schedule;
+  }
+
+  // Solves again for the best passes with the memory that the arena leaves, or lacks.
+  void Correct(PlannerOptions options) {
+    PlanResult result = best_.plan;
+    options.capacities = {result.capacity};
+    options.passes = {static_cast<int64_t>(result.schedule.passes.size())};
+    for (int i = 0; i <= kCorrections; ++i) {
+      const Tried tried = Try(result.schedule, result.capacity);
+      const double left = static_cast<double>(input_.device_bytes - tried.device_bytes);
+      const bool good = left >= 0 && left < 0.01 * static_cast<double>(input_.device_bytes);
+      options.seconds = input_.seconds - (Now() - start_);
+      if (good || i == kCorrections || options.seconds <= 0) return;
+      options.budget.device_bytes += left > 0 ? 0.9 * left : 1.1 * left;
+      result = PlanSchedule(*input_.model, *input_.cost, options);
+      if (!result.feasible) return;
+    }
+  }
+
+  // Changes one choice at a time, then two, as long as the simulated step gets shorter.
+  void Polish() {
+    while (compile_seconds_ < kQuickCompile) {
+      const double before = best_.simulated;
+      const bool fit_before = best_.fits;
+      const Schedule base = best_.schedule;
+      const Capacity capacity = best_.capacity;
+      for (const Schedule& schedule : Neighbours(base)) {
+        if (!InTime()) {
+          best_.plan.time_ended = true;
+          return;
+        }
+        Try(schedule, capacity);
+      }
+      if (best_.simulated == before && best_.fits == fit_before && !PolishPairs(base, capacity)) {
+        return;
+      }
+    }
+  }
+
+  bool PolishPairs(const Schedule& base, const Capacity& capacity) {
+    const double before = best_.simulated;
+    for (const Schedule& first : Neighbours(base)) {
+      for (const Schedule& second : Neighbours(first)) {
+        if (!InTime()) {
+          best_.plan.time_ended = true;
+          return false;
+        }
+        Try(second, capacity);
+        if (best_.simulated < before) return true;
+      }
+    }
+    return false;
+  }
+
+  bool InTime() const { return Now() - start_ < kPolishShare * input_.seconds; }
+
+  std::vector<Schedule> Neighbours(const Schedule& base) const {
+    std::vector<Schedule> neighbours;
+    for (size_t s = 0; s < base.segments.size(); ++s) {
+      for (size_t g = 0; g < base.segments[s].tiers.size(); ++g) {
+        for (const Tier tier : {Tier::kDevice, Tier::kHost, Tier::kRecompute}) {
+          if (base.segments[s].tiers[g] == tier) continue;
+          neighbours.push_back(base);
+          neighbours.back().segments[s].tiers[g] = tier;
+        }
+      }
+    }
+    for (size_t u = 0; u < base.units.size(); ++u) {
+      const auto add = [&](auto change) {
+        neighbours.push_back(base);
+        change(neighbours.back().units[u]);
+      };
+      add([](UnitPlan& unit) { unit.weights_resident = !unit.weights_resident; });
+      if (base.passes.size() > 1) {
+        add([](UnitPlan& unit) { unit.accumulator_resident = !unit.accumulator_resident; });
+      }
+      if (!input_.space.device_updates || !input_.space.host_updates) continue;
+      add([](UnitPlan& unit) {
+        const bool host = unit.update == UpdatePlace::kHost;
+        unit.update = host ? UpdatePlace::kDevice : UpdatePlace::kHost;
+        if (!host) unit.states = Tier::kHost;
+      });
+    }
+    return neighbours;
+  }
+
+  const SearchInput& input_;
+  double start_;
+  double compile_seconds_ = 0;
+  PlannedStep best_;
+};
+
+}  // namespace
+
+PlannedStep SearchSchedule(const SearchInput& input) { return Search(input).Run(); }
+
+}  // namespace lazytrain

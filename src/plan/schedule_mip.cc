@@ -34,6 +34,12 @@ LinearSum OneMinus(const LinearSum& sum) {
 
 }  // namespace
 
+bool PlanSpace::MayKeep(const SegmentChain& chain, size_t segment, size_t group) const {
+  if (boundaries_only && static_cast<int>(group) != OutputGroup(chain, segment)) return false;
+  const std::string& name = chain[segment].graph->groups[group].name;
+  return groups.empty() || std::find(groups.begin(), groups.end(), name) != groups.end();
+}
+
 ScheduleMip::ScheduleMip(const PlanProblem& problem, std::vector<int64_t> passes)
     : problem_(problem),
       chain_(problem.model->loss),
@@ -57,7 +63,7 @@ void ScheduleMip::AddChoices() {
     groups_.emplace_back(chain_[s].graph->groups.size());
     for (size_t g = 0; g < groups_[s].size(); ++g) {
       if (!costs_.segments[s].groups[g].wanted) continue;
-      if (space.boundaries_only && static_cast<int>(g) != OutputGroup(chain_, s)) continue;
+      if (!space.MayKeep(chain_, s, g)) continue;
       GroupChoice& choice = groups_[s][g];
       LinearSum tiers;
       choice.device = program_.AddBinary();

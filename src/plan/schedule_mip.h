@@ -33,12 +33,15 @@ enum class ClipMode { kExact, kPrevious };
 
 // What a schedule may choose from.
 struct PlanSpace {
-  bool boundaries_only = false;  // layer inputs are kept or recomputed, nothing else
-  bool residency = true;         // weights, accumulators, states may stay on the device
-  bool host_updates = true;      // updates may run on the host
+  bool boundaries_only = false;     // layer inputs are kept or recomputed, nothing else
+  std::vector<std::string> groups;  // only these may be kept; empty: all
+  bool residency = true;            // weights, accumulators, states may stay on the device
+  bool host_updates = true;         // updates may run on the host
   bool device_updates = true;
   bool nvme = false;
   ClipMode clip = ClipMode::kExact;
+
+  bool MayKeep(const SegmentChain& chain, size_t segment, size_t group) const;
 };
 
 struct PlanProblem {

@@ -37,7 +37,7 @@ class Search {
     best_.options = options;
     TryBaselines();
     if (best_.plan.feasible) Correct(options);
-    if (!input_.space.boundaries_only) Polish();
+    Polish();
     return std::move(best_);
   }
 
@@ -78,10 +78,11 @@ class Search {
   // Schedules that need no planner are never beaten by less than they can do.
   void TryBaselines() {
     for (const Capacity& capacity : input_.capacities) {
+      if (!input_.space.groups.empty()) continue;
       for (const int64_t interval : {1, 2, 4}) {
         Try(Allowed(IntervalSchedule(*input_.model, capacity, interval)), capacity);
       }
-      if (input_.space.boundaries_only) continue;
+      if (!input_.space.residency) continue;
       Try(Allowed(ResidentSchedule(*input_.model, capacity)), capacity);
     }
   }
@@ -150,6 +151,7 @@ class Search {
     std::vector<Schedule> neighbours;
     for (size_t s = 0; s < base.segments.size(); ++s) {
       for (size_t g = 0; g < base.segments[s].tiers.size(); ++g) {
+        if (!input_.space.MayKeep(input_.model->loss, s, g)) continue;
         for (const Tier tier : {Tier::kDevice, Tier::kHost, Tier::kRecompute}) {
           if (base.segments[s].tiers[g] == tier) continue;
           neighbours.push_back(base);
@@ -157,7 +159,7 @@ class Search {
         }
       }
     }
-    for (size_t u = 0; u < base.units.size(); ++u) {
+    for (size_t u = 0; u < base.units.size() && input_.space.residency; ++u) {
       const auto add = [&](auto change) {
         neighbours.push_back(base);
         change(neighbours.back().units[u]);

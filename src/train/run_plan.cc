@@ -70,8 +70,8 @@ std::vector<Capacity> CapacitiesOf(const Config& config) {
   std::vector<Capacity> capacities = {CapacityOf(config)};
   if (config.memory.micro_batch_tokens) return capacities;
   const int64_t step = std::max(StepTokens(config), config.dataset.max_seq_len);
-  for (const int64_t largest : {2 * kTokensAtOnce, kTokensAtOnce / 2, step / 2, step / 4}) {
-    const int64_t at_once = std::min(largest, step);
+  const int64_t most = std::min(step, 2 * kTokensAtOnce);
+  for (const int64_t at_once : {most, most / 2, most / 4}) {
     if (at_once < std::min(config.dataset.max_seq_len, kTokensAtOnce / 2)) continue;
     const Capacity capacity = CapacityFor(config, at_once);
     const bool known = std::any_of(capacities.begin(), capacities.end(), [&](const Capacity& c) {

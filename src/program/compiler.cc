@@ -92,7 +92,7 @@ class TrainingCompiler {
         schedule_(*input.schedule),
         writer_("train", model_, *input.persistent, capacity),
         traffic_(writer_, model_, schedule_, input.states, true),
-        flow_(writer_, model_.loss, traffic_),
+        flow_(writer_, model_.loss, traffic_, input.kernels),
         sweeps_(PlanTraining(model_.loss, model_.units, schedule_.segments)),
         passes_(PassRanges(schedule_)),
         stages_(TrainingStages(model_, sweeps_, static_cast<int>(passes_.size()))) {}
@@ -167,7 +167,7 @@ Program CompileForward(const CompileInput& input, const Capacity& capacity,
   const ModelGraph& model = *input.model;
   ProgramWriter writer(name, model, *input.persistent, capacity);
   UnitTraffic traffic(writer, model, *input.schedule, input.states, false);
-  ValueFlow flow(writer, chain, traffic);
+  ValueFlow flow(writer, chain, traffic, input.kernels);
   const std::vector<std::vector<bool>> runs = PlanForward(chain);
   std::vector<Stage> stages;
   for (size_t s = 0; s < chain.size(); ++s) {

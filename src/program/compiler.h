@@ -3,6 +3,7 @@
 #pragma once
 
 #include "model/graph.h"
+#include "ops/kernel.h"
 #include "plan/capacity.h"
 #include "plan/schedule.h"
 #include "program/persistent.h"
@@ -16,6 +17,8 @@ struct CompileInput {
   const Schedule* schedule = nullptr;
   const PersistentLayout* persistent = nullptr;
   StateSpec states;
+  // Whose workspaces the program has room for; null: those of Op::WorkspaceBytes.
+  const KernelTable* kernels = nullptr;
 };
 
 // One optimizer step: applies the update that is pending, then computes losses and gradients.

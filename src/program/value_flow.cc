@@ -18,10 +18,12 @@ bool Contains(const std::vector<int>& items, int item) {
 
 }  // namespace
 
-ValueFlow::ValueFlow(ProgramWriter& writer, const SegmentChain& chain, UnitTraffic& traffic)
+ValueFlow::ValueFlow(ProgramWriter& writer, const SegmentChain& chain, UnitTraffic& traffic,
+                     const KernelTable* kernels)
     : writer_(writer),
       chain_(chain),
       traffic_(traffic),
+      kernels_(kernels),
       capacity_(writer.program().capacity.MicroBatchRows()),
       batch_(writer.program().inputs.size()) {}
 
@@ -90,7 +92,9 @@ Operand ValueFlow::Input(int segment, int value, int micro_batch) const {
 }
 
 Operand ValueFlow::Workspace(const OpNode& node, Direction direction, const std::string& name) {
-  const int64_t bytes = node.op->WorkspaceBytes(direction, capacity_);
+  const int64_t bytes = kernels_ == nullptr
+                            ? node.op->WorkspaceBytes(direction, capacity_)
+                            : kernels_->WorkspaceBytes(*node.op, direction, capacity_);
   if (bytes == 0) return {};
   return writer_.Whole(writer_.NewBuffer(name + " workspace", kDeviceSpace, bytes));
 }

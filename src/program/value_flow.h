@@ -7,6 +7,7 @@
 #include <tuple>
 #include <vector>
 
+#include "ops/kernel.h"
 #include "plan/sweeps.h"
 #include "program/program_writer.h"
 #include "program/unit_traffic.h"
@@ -15,7 +16,9 @@ namespace lazytrain {
 
 class ValueFlow {
  public:
-  ValueFlow(ProgramWriter& writer, const SegmentChain& chain, UnitTraffic& traffic);
+  // `kernels`: whose workspaces buffers are made for; null: those of Op::WorkspaceBytes.
+  ValueFlow(ProgramWriter& writer, const SegmentChain& chain, UnitTraffic& traffic,
+            const KernelTable* kernels);
 
   // Copies every tensor of the batch that the chain reads to the device.
   void FetchBatch();
@@ -64,6 +67,7 @@ class ValueFlow {
   ProgramWriter& writer_;
   const SegmentChain& chain_;
   UnitTraffic& traffic_;
+  const KernelTable* kernels_;
   RowCounts capacity_;
   std::map<Key, int> on_device_;  // buffers
   std::map<Key, int> on_host_;

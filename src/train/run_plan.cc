@@ -89,6 +89,8 @@ NumericsKey MakeKey(const Config& config, const ModelGraph& model, const Schedul
                     DType gradient_dtype, const Device& device) {
   NumericsKey key;
   key.device = device.backend();
+  // The virtual accelerator's bits are those of any host; a GPU's depend on its model.
+  if (device.backend() != "cpu") key.device += ": " + device.description();
   key.libraries = KernelsFor(device).libraries();
   Digest ops;
   for (const Segment& segment : model.loss) {
@@ -200,6 +202,7 @@ RunPlan MakeRunPlan(const Config& config, const HubConfig& hub, const Device& de
   const bool bf16 = gradients == "bf16" || (gradients == "auto" && plan.dtype == DType::kBF16);
   options.gradient_dtype = bf16 ? DType::kBF16 : DType::kF32;
   options.training = capacity;
+  options.kernels = &KernelsFor(device);
   plan.key = MakeKey(config, model, schedule, options.gradient_dtype, device);
   NoteKeyDifferences(ScheduleSpec(config), plan.key);
   plan.programs = std::make_unique<ProgramSet>(std::move(model), std::move(schedule), options);

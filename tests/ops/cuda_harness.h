@@ -76,6 +76,9 @@ class Gpu {
     return address;
   }
 
+  // Copies and fills may still be on their way, and lanes do not wait for them.
+  static void AwaitPlaced() { EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess); }
+
   // Copies every buffer back to where it came from.
   void Fetch() {
     device_->Synchronize();
@@ -120,6 +123,7 @@ inline void CallCuda(Gpu& gpu, const OpCase& test, Direction direction, OpArgs a
   Buffer workspace(DType::kU8, 1, cuda::Kernels().WorkspaceBytes(*test.op, direction, capacity));
   args.workspace = gpu.Place(workspace).data;
   const KernelFunction kernel = cuda::Kernels().Find(*test.op, direction);
+  gpu.AwaitPlaced();
   gpu.lane().Run([&](LaneContext& context) { kernel(*test.op, args, context); }, {});
   gpu.Fetch();
   EXPECT_TRUE(workspace.guard_intact()) << test.op->Signature();

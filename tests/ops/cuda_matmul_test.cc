@@ -163,6 +163,7 @@ TEST(CudaMatmulShapes, TheGradientOfAWeightWithoutRowsIsZero) {
   args.accumulate_inputs = {false};
   args.accumulate_weights = {false};
   args.workspace = gpu.Take(cuda::Kernels().WorkspaceBytes(op, Direction::kBackward, {}));
+  Gpu::AwaitPlaced();
   gpu.lane().Run([&](LaneContext& c) { cuda::LinearBackward(op, args, c); }, {});
   gpu.Fetch();
   for (const double value : d_weights[0].values()) EXPECT_EQ(value, 0.0);

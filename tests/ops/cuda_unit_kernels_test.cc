@@ -47,6 +47,7 @@ using KernelOf = void (*)(const Args&, LaneContext&);
 
 template <typename Args>
 void OnGpu(KernelOf<Args> kernel, const Args& args) {
+  Gpu::AwaitPlaced();
   TheGpu().lane().Run([&](LaneContext& context) { kernel(args, context); }, {});
   TheGpu().Fetch();
 }

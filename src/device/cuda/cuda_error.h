@@ -1,5 +1,5 @@
-// Errors of CUDA calls and of kernels' host sides, as Error. Apart from core/error.h, whose formatting
-// library would double the time that CUDA sources take to compile.
+// Errors of CUDA calls and of kernels' host sides, as Error. Apart from core/error.h, whose
+// formatting library would double the time that CUDA sources take to compile.
 #pragma once
 
 #include <cuda_runtime_api.h>

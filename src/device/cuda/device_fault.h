@@ -6,7 +6,12 @@
 
 namespace lazytrain::cuda {
 
-enum class Fault : int32_t { kNone, kTokenOutsideVocabulary, kTargetOutsideVocabulary, kRowOutside };
+enum class Fault : int32_t {
+  kNone,
+  kTokenOutsideVocabulary,
+  kTargetOutsideVocabulary,
+  kRowOutside
+};
 
 // In pinned memory. The first fault wins and writes the rest.
 struct DeviceFault {

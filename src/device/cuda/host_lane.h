@@ -16,7 +16,8 @@ namespace lazytrain::cuda {
 
 // The thread never calls the driver, so a full launch queue, behind which the enqueuing thread is
 // stuck inside the driver, cannot keep it from finishing what that queue waits for:
-// - a wait for a stream's event is enqueued on a stream of the lane's own, which then sets a counter
+// - a wait for a stream's event is enqueued on a stream of the lane's own, which then sets a
+// counter
 //   in pinned memory (cuStreamWriteValue32) that the thread watches;
 // - a record sets another counter, on which streams wait (cuStreamWaitValue32).
 class HostLane final : public Lane {

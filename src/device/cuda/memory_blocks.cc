@@ -36,7 +36,10 @@ DeviceBlock::DeviceBlock(int64_t bytes, bool poison) : bytes_(bytes) {
         FormatBytes(bytes));
   }
   base_ = static_cast<std::byte*>(memory);
-  if (poison) Check(cudaMemset(base_, kPoison, static_cast<size_t>(bytes)), "filling memory");
+  if (!poison) return;
+  Check(cudaMemset(base_, kPoison, static_cast<size_t>(bytes)), "filling memory");
+  // No lane's stream waits for what others have enqueued.
+  Check(cudaDeviceSynchronize(), "filling memory");
 }
 
 DeviceBlock::~DeviceBlock() { cudaFree(base_); }

@@ -30,8 +30,8 @@ class Pinned {
   T* object_ = nullptr;
 };
 
-// A counter in pinned memory that only grows, alone on its cache line: streams and host threads wait
-// for each other by it (SharedState::WaitFor, WriteTo).
+// A counter in pinned memory that only grows, alone on its cache line: streams and host threads
+// wait for each other by it (SharedState::WaitFor, WriteTo).
 struct alignas(64) Counter {
   uint32_t value = 0;
 
@@ -72,8 +72,8 @@ class SharedState {
   void EndEpoch() { epoch_.reset(); }
 
   // The stream waits until the counter has reached `count` / sets it, both in order of its work.
-  // Unlike cudaStreamWaitEvent, which is empty for an event that is not recorded yet, these wait for
-  // what a host thread will do later, and no host thread needs the driver for its part.
+  // Unlike cudaStreamWaitEvent, which is empty for an event that is not recorded yet, these wait
+  // for what a host thread will do later, and no host thread needs the driver for its part.
   void WaitFor(cudaStream_t stream, Counter& counter, uint32_t count);
   void WriteTo(cudaStream_t stream, Counter& counter, uint32_t count);
 

@@ -1,15 +1,19 @@
 // Backward attention on the tensor cores: one kernel for the gradients of keys and values, one for
 // those of queries. Scores are made twice, and in return every sum has one owner and one order, and
 // nothing but a float a row (delta) waits in memory.
-#include "ops/cuda/attention_mma.cuh"
 #include "ops/cuda/attention_shape.cuh"
+#include "ops/cuda/attention_tiles.cuh"
 
 namespace lazytrain::cuda {
 namespace {
 
-constexpr int kThreads = 128;
-constexpr int kRows = 64;  // that a block owns: keys, or queries; a warp takes 16 of them
+constexpr int kThreads = 256;
+constexpr int kRows = 128;  // that a block owns: keys, or queries; a warpgroup takes 64 of them
 constexpr float kLog2E = 1.44269504088896341f;
+
+// Rows of the other kind that pass through at once: what shared memory has room for.
+template <int kDim>
+inline constexpr int kPassing = kDim <= 128 ? 64 : 32;
 
 struct BackwardArgs {
   AttentionShape shape;
@@ -21,27 +25,21 @@ struct BackwardArgs {
   bool accumulate;
 };
 
-// ---- Keys and values ----
+// A thread's place: its warpgroup's first row in the block's tile, and its upper row there.
+__device__ inline int GroupRow() { return static_cast<int>(threadIdx.x) / 128 * 64; }
+__device__ inline int WarpRow() { return static_cast<int>(threadIdx.x) / 32 * 16; }
+__device__ inline int LaneRow() { return WarpRow() + static_cast<int>(threadIdx.x) % 32 / 4; }
 
-// Queries that pass through at once: what registers leave room for beside the sums.
-template <int kDim>
-inline constexpr int kQueries = kDim <= 64 ? 64 : 32;
+// ---- Keys and values ----
 
 template <int kDim>
 struct KeyValueShared {
-  bf16 keys[kRows * kTileStride<kDim>];
-  bf16 values[kRows * kTileStride<kDim>];
-  bf16 queries[2][kQueries<kDim> * kTileStride<kDim>];
-  bf16 d_attn[2][kQueries<kDim> * kTileStride<kDim>];
-  float lse[2][kQueries<kDim>];
-  float delta[2][kQueries<kDim>];
-};
-
-// The query tiles that a block of keys meets: those of each query head in turn.
-struct QueryWalk {
-  int begin;  // first query
-  int tiles;  // a head
-  int count;  // in all
+  Tile<kRows, kDim> keys;
+  Tile<kRows, kDim> values;
+  Tile<kPassing<kDim>, kDim> queries[2];
+  Tile<kPassing<kDim>, kDim> d_attn[2];
+  float lse[2][kPassing<kDim>];
+  float delta[2][kPassing<kDim>];
 };
 
 // Transposed scores (a row a key) become probabilities, and d_weights their scores' gradients but
@@ -72,100 +70,98 @@ __device__ inline void BackwardScores(const AttentionShape& shape, const float* 
 template <int kDim>
 __device__ inline void StartQueries(const BackwardArgs& args, KeyValueShared<kDim>& shared,
                                     int stage, int head, int query0, int end) {
-  constexpr int kCount = kQueries<kDim>;
   const AttentionShape& shape = args.shape;
-  StartTile<kDim, kCount, kThreads>(shared.queries[stage], args.qkv + head * shape.dim,
-                                    shape.qkv_stride(), query0, end, shape.dim);
-  StartTile<kDim, kCount, kThreads>(shared.d_attn[stage], args.d_attn + head * shape.dim,
-                                    shape.attn_stride(), query0, end, shape.dim);
+  shared.queries[stage].template Start<kThreads>(args.qkv + head * shape.dim, shape.qkv_stride(),
+                                                 query0, end, shape.dim);
+  shared.d_attn[stage].template Start<kThreads>(args.d_attn + head * shape.dim, shape.attn_stride(),
+                                                query0, end, shape.dim);
   CommitTiles();
   const int row = static_cast<int>(threadIdx.x);
-  if (row >= kCount) return;
+  if (row >= kPassing<kDim>) return;
   const int64_t statistic = int64_t{query0 + row} * shape.q_heads + head;
   const bool is_there = query0 + row < end;
   shared.lse[stage][row] = is_there ? args.lse[statistic] : 0.0f;
   shared.delta[stage][row] = is_there ? args.delta[statistic] : 0.0f;
 }
 
-// A block a tile of keys (x) and a key head (y). With head dimensions beyond 128 registers hold one
-// of the two sums, and the kernel runs for each.
+// A block a tile of keys (x) and a key head (y): its query heads in turn, their tiles in order.
+// With head dimensions beyond 128 registers hold one of the two sums, and the kernel runs for each.
 template <int kDim, bool kKeyGradient, bool kValueGradient>
-__global__ void __launch_bounds__(kThreads) KeyValueKernel(const BackwardArgs args) {
-  constexpr int kCount = kQueries<kDim>;
-  extern __shared__ __align__(16) unsigned char memory[];
-  auto& shared = *reinterpret_cast<KeyValueShared<kDim>*>(memory);
+__global__ void __launch_bounds__(kThreads, 1) KeyValueKernel(const BackwardArgs args) {
+  constexpr int kCount = kPassing<kDim>;
+  auto& shared = SharedMemory<KeyValueShared<kDim>>();
   const AttentionShape& shape = args.shape;
   const DocumentTiles<kRows> all_tiles{shape.documents};
   const auto tile = all_tiles.At(static_cast<int>(blockIdx.x));
   if (tile.begin >= tile.document_end) return;
   const int kv_head = static_cast<int>(blockIdx.y);
-  const int warp_row = static_cast<int>(threadIdx.x) / 32 * 16;
-  const int key = tile.begin + warp_row + static_cast<int>(threadIdx.x) % 32 / 4;
+  const int group_key = tile.begin + GroupRow();
   const int last_query = shape.EndQuery(tile.document_end, tile.begin + kRows - 1);
-  QueryWalk walk;
-  walk.begin = tile.begin;
-  walk.tiles = (last_query - tile.begin + kCount - 1) / kCount;
-  walk.count = walk.tiles * shape.group();
-  const auto start = [&](int index, int stage) {
-    const int head = kv_head * shape.group() + index / walk.tiles;
-    StartQueries<kDim>(args, shared, stage, head, walk.begin + index % walk.tiles * kCount,
-                       tile.document_end);
+  const int tiles = (last_query - tile.begin + kCount - 1) / kCount;
+  const int count = tiles * shape.group();
+  const auto start = [&](int index) {
+    StartQueries<kDim>(args, shared, index % 2, kv_head * shape.group() + index / tiles,
+                       tile.begin + index % tiles * kCount, tile.document_end);
   };
 
-  StartTile<kDim, kRows, kThreads>(shared.keys, args.qkv + shape.KeyHead(kv_head) * shape.dim,
-                                   shape.qkv_stride(), tile.begin, tile.document_end, shape.dim);
-  StartTile<kDim, kRows, kThreads>(shared.values, args.qkv + shape.ValueHead(kv_head) * shape.dim,
-                                   shape.qkv_stride(), tile.begin, tile.document_end, shape.dim);
-  start(0, 0);
+  shared.keys.template Start<kThreads>(args.qkv + shape.KeyHead(kv_head) * shape.dim,
+                                       shape.qkv_stride(), tile.begin, tile.document_end,
+                                       shape.dim);
+  shared.values.template Start<kThreads>(args.qkv + shape.ValueHead(kv_head) * shape.dim,
+                                         shape.qkv_stride(), tile.begin, tile.document_end,
+                                         shape.dim);
+  start(0);
   float d_key[kDim / 8][4] = {};
   float d_value[kDim / 8][4] = {};
-  for (int index = 0; index < walk.count; ++index) {
+  for (int index = 0; index < count; ++index) {
     const int stage = index % 2;
-    AwaitTiles<0>();
-    __syncthreads();  // the tile is there, and the one before is no longer read
-    if (index + 1 < walk.count) start(index + 1, stage ^ 1);
-    const int query0 = walk.begin + index % walk.tiles * kCount;
+    AwaitTiles<0>();  // the tile is there, and the one before is no longer read
+    if (index + 1 < count) start(index + 1);
+    const int query0 = tile.begin + index % tiles * kCount;
+    // Queries before all of the warpgroup's keys.
+    if (query0 + kCount <= group_key) continue;
     float scores[kCount / 8][4];
     float d_weights[kCount / 8][4] = {};
-    MultiplyTransposed<kDim>(scores, shared.keys, warp_row, shared.queries[stage]);
+    StartTransposed(scores, shared.keys, GroupRow(), shared.queries[stage]);
     if constexpr (kKeyGradient) {
-      MultiplyTransposed<kDim>(d_weights, shared.values, warp_row, shared.d_attn[stage]);
+      StartTransposed(d_weights, shared.values, GroupRow(), shared.d_attn[stage]);
     }
-    const bool masked = query0 < tile.begin + kRows || query0 + kCount > tile.document_end ||
-                        (shape.window > 0 && query0 + kCount - 1 - shape.window >= tile.begin);
-    BackwardScores(shape, shared.lse[stage], shared.delta[stage], key, query0, tile.document_end,
-                   masked, scores, d_weights);
-    if constexpr (kValueGradient) AddProduct<kDim>(d_value, scores, shared.d_attn[stage]);
-    if constexpr (kKeyGradient) AddProduct<kDim>(d_key, d_weights, shared.queries[stage]);
+    AwaitProducts();
+    const bool masked = query0 < group_key + 64 || query0 + kCount > tile.document_end ||
+                        (shape.window > 0 && query0 + kCount - 1 - shape.window >= group_key);
+    BackwardScores(shape, shared.lse[stage], shared.delta[stage], tile.begin + LaneRow(), query0,
+                   tile.document_end, masked, scores, d_weights);
+    const LeftOperand<kCount / 8> weights(scores);
+    const LeftOperand<kCount / 8> d_scores(d_weights);
+    if constexpr (kValueGradient) StartProduct(d_value, weights, shared.d_attn[stage]);
+    if constexpr (kKeyGradient) StartProduct(d_key, d_scores, shared.queries[stage]);
+    AwaitProducts();
   }
-  const int row = tile.begin + warp_row;
+  const int row = tile.begin + WarpRow();
   if constexpr (kKeyGradient) {
-    StoreRows<kDim>(d_key, shape.scale, shape.scale,
-                    args.d_qkv + shape.KeyHead(kv_head) * shape.dim, shape.qkv_stride(), row,
-                    tile.document_end, shape.dim, args.accumulate);
+    StoreRows(d_key, shape.scale, shape.scale, args.d_qkv + shape.KeyHead(kv_head) * shape.dim,
+              shape.qkv_stride(), row, tile.document_end, shape.dim, args.accumulate);
   }
   if constexpr (kValueGradient) {
-    StoreRows<kDim>(d_value, 1.0f, 1.0f, args.d_qkv + shape.ValueHead(kv_head) * shape.dim,
-                    shape.qkv_stride(), row, tile.document_end, shape.dim, args.accumulate);
+    StoreRows(d_value, 1.0f, 1.0f, args.d_qkv + shape.ValueHead(kv_head) * shape.dim,
+              shape.qkv_stride(), row, tile.document_end, shape.dim, args.accumulate);
   }
 }
 
 // ---- Queries ----
 
-constexpr int kKeys = 64;  // that pass through at once
-
 template <int kDim>
 struct QueryShared {
-  bf16 queries[kRows * kTileStride<kDim>];
-  bf16 d_attn[kRows * kTileStride<kDim>];
-  bf16 keys[2][kKeys * kTileStride<kDim>];
-  bf16 values[2][kKeys * kTileStride<kDim>];
+  Tile<kRows, kDim> queries;
+  Tile<kRows, kDim> d_attn;
+  Tile<kPassing<kDim>, kDim> keys[2];
+  Tile<kPassing<kDim>, kDim> values[2];
 };
 
 // What a lane knows of its two rows.
 struct QueryRows {
-  int query;  // the upper one; the other is 8 further
-  float lse[2];
+  int query;     // the upper one; the other is 8 further
+  float lse[2];  // in powers of two
   float delta[2];
 };
 
@@ -183,13 +179,14 @@ __device__ inline QueryRows LoadRows(const BackwardArgs& args, int query, int en
 }
 
 // d_weights become the gradients of the scores but for the factor `scale`.
+template <int kBlocks>
 __device__ inline void BackwardScores(const AttentionShape& shape, const QueryRows& rows, int key0,
-                                      bool masked, const float (&scores)[kKeys / 8][4],
-                                      float (&d_weights)[kKeys / 8][4]) {
+                                      bool masked, const float (&scores)[kBlocks][4],
+                                      float (&d_weights)[kBlocks][4]) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const float scale = shape.scale * kLog2E;
 #pragma unroll
-  for (int n = 0; n < kKeys / 8; ++n) {
+  for (int n = 0; n < kBlocks; ++n) {
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       const int key = key0 + n * 8 + lane % 4 * 2 + i % 2;
@@ -202,60 +199,62 @@ __device__ inline void BackwardScores(const AttentionShape& shape, const QueryRo
 
 // A block a tile of queries (x) and a query head (y).
 template <int kDim>
-__global__ void __launch_bounds__(kThreads) QueryKernel(const BackwardArgs args) {
-  extern __shared__ __align__(16) unsigned char memory[];
-  auto& shared = *reinterpret_cast<QueryShared<kDim>*>(memory);
+__global__ void __launch_bounds__(kThreads, 1) QueryKernel(const BackwardArgs args) {
+  constexpr int kCount = kPassing<kDim>;
+  auto& shared = SharedMemory<QueryShared<kDim>>();
   const AttentionShape& shape = args.shape;
-  const DocumentTiles<kRows> tiles{shape.documents};
-  const auto tile = tiles.At(static_cast<int>(gridDim.x - 1 - blockIdx.x));
+  const DocumentTiles<kRows> all_tiles{shape.documents};
+  const auto tile = all_tiles.At(static_cast<int>(gridDim.x - 1 - blockIdx.x));
   if (tile.begin >= tile.document_end) return;
   const int head = static_cast<int>(blockIdx.y);
   const int kv_head = head / shape.group();
   const int64_t stride = shape.qkv_stride();
-  const int warp_row = static_cast<int>(threadIdx.x) / 32 * 16;
   const bf16* keys = args.qkv + shape.KeyHead(kv_head) * shape.dim;
   const bf16* values = args.qkv + shape.ValueHead(kv_head) * shape.dim;
+  const int seen = shape.FirstKey(tile.document_begin, tile.begin);
+  const int first_key = tile.document_begin + (seen - tile.document_begin) / kCount * kCount;
+  const int end = min(tile.begin + kRows, tile.document_end);
   const auto start = [&](int key0, int stage) {
-    StartTile<kDim, kKeys, kThreads>(shared.keys[stage], keys, stride, key0, tile.document_end,
-                                     shape.dim);
-    StartTile<kDim, kKeys, kThreads>(shared.values[stage], values, stride, key0, tile.document_end,
-                                     shape.dim);
+    shared.keys[stage].template Start<kThreads>(keys, stride, key0, tile.document_end, shape.dim);
+    shared.values[stage].template Start<kThreads>(values, stride, key0, tile.document_end,
+                                                  shape.dim);
     CommitTiles();
   };
 
-  StartTile<kDim, kRows, kThreads>(shared.queries, args.qkv + head * shape.dim, stride, tile.begin,
-                                   tile.document_end, shape.dim);
-  StartTile<kDim, kRows, kThreads>(shared.d_attn, args.d_attn + head * shape.dim,
-                                   shape.attn_stride(), tile.begin, tile.document_end, shape.dim);
-  const int first = shape.FirstKey(tile.document_begin, tile.begin);
-  const int end = min(tile.begin + kRows, tile.document_end);
-  int key0 = tile.document_begin + (first - tile.document_begin) / kKeys * kKeys;
-  start(key0, 0);
-  const QueryRows rows =
-      LoadRows(args, tile.begin + warp_row + static_cast<int>(threadIdx.x) % 32 / 4,
-               tile.document_end, head);
+  shared.queries.template Start<kThreads>(args.qkv + head * shape.dim, stride, tile.begin,
+                                          tile.document_end, shape.dim);
+  shared.d_attn.template Start<kThreads>(args.d_attn + head * shape.dim, shape.attn_stride(),
+                                         tile.begin, tile.document_end, shape.dim);
+  start(first_key, 0);
+  const QueryRows rows = LoadRows(args, tile.begin + LaneRow(), tile.document_end, head);
+  const int group_query = tile.begin + GroupRow();
+  const int group_end = group_query < end ? min(group_query + 64, end) : 0;
   float sums[kDim / 8][4] = {};
-  for (int stage = 0; key0 < end; key0 += kKeys, stage ^= 1) {
-    AwaitTiles<0>();
-    __syncthreads();  // the tile is there, and the one before is no longer read
-    if (key0 + kKeys < end) start(key0 + kKeys, stage ^ 1);
-    float scores[kKeys / 8][4];
-    float d_weights[kKeys / 8][4];
-    MultiplyTransposed<kDim>(scores, shared.queries, warp_row, shared.keys[stage]);
-    MultiplyTransposed<kDim>(d_weights, shared.d_attn, warp_row, shared.values[stage]);
-    const bool windowed = shape.window > 0 && key0 <= tile.begin + kRows - 1 - shape.window;
-    BackwardScores(shape, rows, key0, key0 + kKeys - 1 > tile.begin || windowed, scores, d_weights);
-    AddProduct<kDim>(sums, d_weights, shared.keys[stage]);
+  int stage = 0;
+  for (int key0 = first_key; key0 < end; key0 += kCount, stage ^= 1) {
+    AwaitTiles<0>();  // the tile is there, and the one before is no longer read
+    if (key0 + kCount < end) start(key0 + kCount, stage ^ 1);
+    if (key0 >= group_end) continue;  // keys behind all of the warpgroup's queries
+    float scores[kCount / 8][4];
+    float d_weights[kCount / 8][4];
+    StartTransposed(scores, shared.queries, GroupRow(), shared.keys[stage]);
+    StartTransposed(d_weights, shared.d_attn, GroupRow(), shared.values[stage]);
+    AwaitProducts();
+    const bool windowed = shape.window > 0 && key0 <= group_query + 63 - shape.window;
+    BackwardScores(shape, rows, key0, key0 + kCount - 1 > group_query || windowed, scores,
+                   d_weights);
+    const LeftOperand<kCount / 8> d_scores(d_weights);
+    StartProduct(sums, d_scores, shared.keys[stage]);
+    AwaitProducts();
   }
-  StoreRows<kDim>(sums, shape.scale, shape.scale, args.d_qkv + head * shape.dim, stride,
-                  tile.begin + warp_row, tile.document_end, shape.dim, args.accumulate);
+  StoreRows(sums, shape.scale, shape.scale, args.d_qkv + head * shape.dim, stride,
+            tile.begin + WarpRow(), tile.document_end, shape.dim, args.accumulate);
 }
 
 template <typename Kernel>
-void Launch(Kernel kernel, size_t shared, int64_t heads, CudaLaneContext& context,
+void Launch(Kernel kernel, int shared, int64_t heads, CudaLaneContext& context,
             const AttentionCall& call) {
-  Check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                             static_cast<int>(shared)),
+  Check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared),
         "attention backward");
   const dim3 grid(Blocks(TileNumbers<kRows>(call.batch), 1), Count32(heads));
   kernel<<<grid, kThreads, shared, context.stream()>>>(
@@ -265,7 +264,7 @@ void Launch(Kernel kernel, size_t shared, int64_t heads, CudaLaneContext& contex
 
 template <int kDim>
 void LaunchAll(CudaLaneContext& context, const AttentionCall& call) {
-  constexpr size_t kShared = sizeof(KeyValueShared<kDim>);
+  constexpr int kShared = SharedBytes<KeyValueShared<kDim>>;
   const int64_t kv_heads = call.op.kv_heads;
   if constexpr (kDim <= 128) {
     Launch(KeyValueKernel<kDim, true, true>, kShared, kv_heads, context, call);
@@ -273,7 +272,7 @@ void LaunchAll(CudaLaneContext& context, const AttentionCall& call) {
     Launch(KeyValueKernel<kDim, true, false>, kShared, kv_heads, context, call);
     Launch(KeyValueKernel<kDim, false, true>, kShared, kv_heads, context, call);
   }
-  Launch(QueryKernel<kDim>, sizeof(QueryShared<kDim>), call.op.q_heads, context, call);
+  Launch(QueryKernel<kDim>, SharedBytes<QueryShared<kDim>>, call.op.q_heads, context, call);
 }
 
 }  // namespace

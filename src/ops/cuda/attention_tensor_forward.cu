@@ -1,35 +1,40 @@
-// Forward attention on the tensor cores (Dao 2023): a block takes 64 queries of a head, a warp 16
-// of them; keys and values pass through shared memory, the next tile on its way while one is used.
-#include "ops/cuda/attention_mma.cuh"
+// Forward attention on the tensor cores (Dao 2023; Shah et al. 2024): a block takes 128 queries of
+// a head, a warpgroup 64 of them. Keys and values pass through shared memory, two tiles ahead; the
+// scores of the next tile are under way while the softmax of this one is.
 #include "ops/cuda/attention_shape.cuh"
+#include "ops/cuda/attention_tiles.cuh"
 #include "ops/cuda/reduce.cuh"
 
 namespace lazytrain::cuda {
 namespace {
 
-constexpr int kQueries = 64;
-constexpr int kKeys = 64;
-constexpr int kThreads = 128;
-constexpr int kBlocks = kKeys / 8;
+constexpr int kQueries = 128;
+constexpr int kThreads = 256;
+constexpr int kStages = 3;
 constexpr float kLog2E = 1.44269504088896341f;
+
+// Keys that pass through at once: what shared memory has room for.
+template <int kDim>
+inline constexpr int kKeys = kDim <= 128 ? 64 : 32;
 
 template <int kDim>
 struct Shared {
-  bf16 queries[kQueries * kTileStride<kDim>];
-  bf16 keys[2][kKeys * kTileStride<kDim>];
-  bf16 values[2][kKeys * kTileStride<kDim>];
+  Tile<kQueries, kDim> queries;
+  Tile<kKeys<kDim>, kDim> keys[kStages];
+  Tile<kKeys<kDim>, kDim> values[kStages];
 };
 
-// Statistics of a lane's two rows; scores are in units of log2.
+// Statistics of a lane's two rows.
 struct Rows {
   float max[2] = {-INFINITY, -INFINITY};
   float sum[2] = {0.0f, 0.0f};  // of the lane's own columns
 };
 
-// Scores become probabilities relative to the new maxima; earlier sums follow them.
-template <int kDim>
+// Scores become probabilities relative to the new maxima; earlier sums follow them. `scale`: from
+// scores to powers of two.
+template <int kBlocks, int kSumBlocks>
 __device__ inline void SoftmaxTile(float (&scores)[kBlocks][4], float scale, Rows& rows,
-                                   float (&sums)[kDim / 8][4]) {
+                                   float (&sums)[kSumBlocks][4]) {
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     float largest = rows.max[half];
@@ -53,13 +58,14 @@ __device__ inline void SoftmaxTile(float (&scores)[kBlocks][4], float scale, Row
     }
     rows.sum[half] = rows.sum[half] * shrink + sum;
 #pragma unroll
-    for (int n = 0; n < kDim / 8; ++n) {
+    for (int n = 0; n < kSumBlocks; ++n) {
       sums[n][2 * half] *= shrink;
       sums[n][2 * half + 1] *= shrink;
     }
   }
 }
 
+template <int kBlocks>
 __device__ inline void MaskTile(const AttentionShape& shape, int query, int key0,
                                 float (&scores)[kBlocks][4]) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
@@ -73,67 +79,107 @@ __device__ inline void MaskTile(const AttentionShape& shape, int query, int key0
   }
 }
 
+// The rows of a warpgroup and the key tiles they see.
+struct GroupRows {
+  int first;  // row in the block's tile
+  int query;  // token of the lane's upper row
+  int begin;  // token of the first row
+  int tiles;
+};
+
 template <int kDim>
-__global__ void __launch_bounds__(kThreads)
+__device__ inline GroupRows RowsOfGroup(const DocumentTiles<kQueries>::Tile& tile, int first_key) {
+  GroupRows rows;
+  rows.first = static_cast<int>(threadIdx.x) / 128 * 64;
+  rows.begin = tile.begin + rows.first;
+  const int warp = static_cast<int>(threadIdx.x) / 32 % 4;
+  rows.query = rows.begin + warp * 16 + static_cast<int>(threadIdx.x) % 32 / 4;
+  const int end = min(rows.begin + 64, tile.document_end);
+  rows.tiles = rows.begin < end ? (end - first_key + kKeys<kDim> - 1) / kKeys<kDim> : 0;
+  return rows;
+}
+
+template <int kDim>
+__global__ void __launch_bounds__(kThreads, 1)
     ForwardKernel(const AttentionShape shape, const bf16* qkv, bf16* attn, float* lse) {
-  extern __shared__ __align__(16) unsigned char memory[];
-  auto& shared = *reinterpret_cast<Shared<kDim>*>(memory);
+  constexpr int kCount = kKeys<kDim>;
+  auto& shared = SharedMemory<Shared<kDim>>();
   const DocumentTiles<kQueries> tiles{shape.documents};
   const auto tile = tiles.At(static_cast<int>(gridDim.x - 1 - blockIdx.x));
   if (tile.begin >= tile.document_end) return;
   const int head = static_cast<int>(blockIdx.y);
   const int kv_head = head / shape.group();
   const int64_t stride = shape.qkv_stride();
-  const int warp_row = static_cast<int>(threadIdx.x) / 32 * 16;
-  const int lane = static_cast<int>(threadIdx.x) % 32;
-  const int query = tile.begin + warp_row + lane / 4;
   const bf16* keys = qkv + shape.KeyHead(kv_head) * shape.dim;
   const bf16* values = qkv + shape.ValueHead(kv_head) * shape.dim;
-  const auto start = [&](int key0, int stage) {
-    StartTile<kDim, kKeys, kThreads>(shared.keys[stage], keys, stride, key0, tile.document_end,
-                                     shape.dim);
-    StartTile<kDim, kKeys, kThreads>(shared.values[stage], values, stride, key0, tile.document_end,
-                                     shape.dim);
+  const int seen = shape.FirstKey(tile.document_begin, tile.begin);
+  const int first_key = tile.document_begin + (seen - tile.document_begin) / kCount * kCount;
+  const int end = min(tile.begin + kQueries, tile.document_end);
+  const int count = (end - first_key + kCount - 1) / kCount;
+  const auto start = [&](int index) {
+    const int key0 = first_key + index * kCount;
+    if (index < count) {
+      shared.keys[index % kStages].template Start<kThreads>(keys, stride, key0, tile.document_end,
+                                                            shape.dim);
+      shared.values[index % kStages].template Start<kThreads>(values, stride, key0,
+                                                              tile.document_end, shape.dim);
+    }
     CommitTiles();
   };
 
-  const int first = shape.FirstKey(tile.document_begin, tile.begin);
-  const int end = min(tile.begin + kQueries, tile.document_end);
-  int key0 = tile.document_begin + (first - tile.document_begin) / kKeys * kKeys;
-  StartTile<kDim, kQueries, kThreads>(shared.queries, qkv + head * shape.dim, stride, tile.begin,
-                                      tile.document_end, shape.dim);
-  start(key0, 0);
+  shared.queries.template Start<kThreads>(qkv + head * shape.dim, stride, tile.begin,
+                                          tile.document_end, shape.dim);
+  start(0);
+  start(1);
+  const GroupRows group = RowsOfGroup<kDim>(tile, first_key);
   Rows rows;
   float sums[kDim / 8][4] = {};
+  float scores[kCount / 8][4];
   const float scale = shape.scale * kLog2E;
-  for (int stage = 0; key0 < end; key0 += kKeys, stage ^= 1) {
-    AwaitTiles<0>();
-    __syncthreads();  // the tile is there, and the one before is no longer read
-    if (key0 + kKeys < end) start(key0 + kKeys, stage ^ 1);
-    float scores[kBlocks][4];
-    MultiplyTransposed<kDim>(scores, shared.queries, warp_row, shared.keys[stage]);
-    const bool windowed = shape.window > 0 && key0 <= tile.begin + kQueries - 1 - shape.window;
-    if (key0 + kKeys - 1 > tile.begin || windowed) MaskTile(shape, query, key0, scores);
-    SoftmaxTile<kDim>(scores, scale, rows, sums);
-    AddProduct<kDim>(sums, scores, shared.values[stage]);
+  AwaitTiles<1>();
+  if (group.tiles > 0) StartTransposed(scores, shared.queries, group.first, shared.keys[0]);
+  AwaitProducts();
+  for (int index = 0; index < count; ++index) {
+    AwaitTiles<0>();  // the next tile is there, and the one before is no longer read
+    start(index + 2);
+    if (index >= group.tiles) continue;
+    const int key0 = first_key + index * kCount;
+    float next[kCount / 8][4];
+    if (index + 1 < group.tiles) {
+      StartTransposed(next, shared.queries, group.first, shared.keys[(index + 1) % kStages]);
+    }
+    const bool windowed = shape.window > 0 && key0 <= group.begin + 63 - shape.window;
+    if (key0 + kCount - 1 > group.begin || windowed) MaskTile(shape, group.query, key0, scores);
+    SoftmaxTile(scores, scale, rows, sums);
+    const LeftOperand<kCount / 8> weights(scores);
+    StartProduct(sums, weights, shared.values[index % kStages]);
+    AwaitProducts();
+    if (index + 1 < group.tiles) {
+#pragma unroll
+      for (int n = 0; n < kCount / 8; ++n) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) scores[n][i] = next[n][i];
+      }
+    }
   }
   float inverse[2];
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     const float sum = ReduceLanes(rows.sum[half], 4, Sum());
     inverse[half] = 1.0f / sum;
-    const int row = query + half * 8;
-    if (lane % 4 == 0 && row < tile.document_end) {
+    const int row = group.query + half * 8;
+    if (threadIdx.x % 4 == 0 && row < tile.document_end) {
       lse[int64_t{row} * shape.q_heads + head] = rows.max[half] * shape.scale + logf(sum);
     }
   }
-  StoreRows<kDim>(sums, inverse[0], inverse[1], attn + head * shape.dim, shape.attn_stride(),
-                  tile.begin + warp_row, tile.document_end, shape.dim, false);
+  StoreRows(sums, inverse[0], inverse[1], attn + head * shape.dim, shape.attn_stride(),
+            group.begin + static_cast<int>(threadIdx.x) / 32 % 4 * 16, tile.document_end, shape.dim,
+            false);
 }
 
 template <int kDim>
 void Launch(CudaLaneContext& context, const AttentionCall& call) {
-  constexpr int kShared = sizeof(Shared<kDim>);
+  constexpr int kShared = SharedBytes<Shared<kDim>>;
   Check(cudaFuncSetAttribute(ForwardKernel<kDim>, cudaFuncAttributeMaxDynamicSharedMemorySize,
                              kShared),
         "attention");

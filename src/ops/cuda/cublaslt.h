@@ -1,5 +1,5 @@
-// cuBLASLt, opened at run time: a program that links it would not start where it is missing, not even
-// to say so.
+// cuBLASLt, opened at run time: a program that links it would not start where it is missing, not
+// even to say so.
 #pragma once
 
 #include <cublasLt.h>

@@ -43,6 +43,31 @@ __device__ inline void FindTokens(const int32_t* ids, int64_t begin, int64_t row
   __syncthreads();
 }
 
+// Adds rows `first` + i, for every bit i that is set, in order; several loads are under way at
+// once.
+template <typename T, int N>
+__device__ inline void AddFound(const T* column, int64_t hidden, int64_t first, uint32_t bits,
+                                float (&sum)[N]) {
+  constexpr int kUnderWay = 8;
+  while (bits != 0) {
+    Vec<T, N> values[kUnderWay];
+    int count = 0;
+#pragma unroll
+    for (int i = 0; i < kUnderWay; ++i) {
+      if (bits == 0) break;
+      values[i] = Vec<T, N>::Load(column + (first + __ffs(static_cast<int>(bits)) - 1) * hidden);
+      bits &= bits - 1;
+      ++count;
+    }
+#pragma unroll
+    for (int i = 0; i < kUnderWay; ++i) {
+      if (i >= count) break;
+#pragma unroll
+      for (int k = 0; k < N; ++k) sum[k] += AsFloat(values[i].at[k]);
+    }
+  }
+}
+
 // A block a token (x) and a stretch of columns (y). The first token with an id adds up the rows of
 // all of them, in token order, so that no two blocks touch one row of the table.
 template <typename T, int N>
@@ -68,12 +93,7 @@ __global__ void BackwardKernel(const int32_t* ids, const T* d_x, int64_t rows, i
   for (int64_t begin = self / kThreads * kThreads; begin < rows; begin += kThreads) {
     FindTokens(ids, begin, rows, id, found);
     for (int word = 0; word < kThreads / 32; ++word) {
-      for (uint32_t bits = found[word]; bits != 0 && active; bits &= bits - 1) {
-        const int64_t row = begin + word * 32 + __ffs(static_cast<int>(bits)) - 1;
-        const auto values = Vec<T, N>::Load(d_x + row * hidden + col);
-#pragma unroll
-        for (int k = 0; k < N; ++k) sum[k] += AsFloat(values.at[k]);
-      }
+      if (active) AddFound<T, N>(d_x + col, hidden, begin + word * 32, found[word], sum);
     }
   }
   if (active) PutVec<float, N>(target, sum, false);

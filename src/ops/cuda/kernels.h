@@ -1,6 +1,6 @@
-// Kernels of NVIDIA GPUs, under the names of the virtual accelerator's (ops/cpu/kernels.h), which they
-// are compared with. They run on the stream of a CudaLaneContext. Sums are made in a fixed order and
-// never by atomics, so the same arguments give the same bits in every run.
+// Kernels of NVIDIA GPUs, under the names of the virtual accelerator's (ops/cpu/kernels.h), which
+// they are compared with. They run on the stream of a CudaLaneContext. Sums are made in a fixed
+// order and never by atomics, so the same arguments give the same bits in every run.
 #pragma once
 
 #include "ops/kernel.h"

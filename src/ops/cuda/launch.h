@@ -42,7 +42,8 @@ inline bool IsAligned(const void* address) {
 // Blocks of a grid's first dimension; the others hold 65535 only.
 inline unsigned Blocks(int64_t work, int64_t per_block) {
   const int64_t blocks = CeilDiv(work, per_block);
-  if (blocks > INT32_MAX) FailInternally("a kernel launch of " + std::to_string(blocks) + " blocks");
+  if (blocks > INT32_MAX)
+    FailInternally("a kernel launch of " + std::to_string(blocks) + " blocks");
   return static_cast<unsigned>(blocks);
 }
 

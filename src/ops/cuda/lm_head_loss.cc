@@ -32,9 +32,8 @@ class Chunks {
     for (int64_t first = 0; first < tokens; first += op_.chunk_rows) {
       const int64_t count = std::min(op_.chunk_rows, tokens - first);
       const TensorView logits{args_.workspace, DType::kF32, count, op_.vocab_size};
-      Multiply(context_,
-               {{RowsOf(args_.inputs[0], first, count), false}, {args_.weights[0], true}, logits},
-               matmul_workspace());
+      MultiplyInto(logits, false, {RowsOf(args_.inputs[0], first, count), false},
+                   {args_.weights[0], true});
       const TensorView& losses = args_.outputs[0];
       SoftmaxLoss(context_, logits, args_.inputs[1].as<const int32_t>() + first,
                   args_.inputs[2].as<const float>() + first,
@@ -44,11 +43,20 @@ class Chunks {
     }
   }
 
-  // Behind the logits of a whole chunk, wherever the last one ends.
-  void* matmul_workspace() const {
+  // d = (accumulate ? d : 0) + a b
+  void MultiplyInto(const TensorView& d, bool accumulate, const MatmulOperand& a,
+                    const MatmulOperand& b) {
+    MatmulCall call;
+    call.a = a;
+    call.b = b;
+    call.d = d;
+    call.added = accumulate ? d.data : nullptr;
+    // Behind the logits of a whole chunk, wherever the last one ends.
     const int64_t rows = std::min(op_.chunk_rows, args_.inputs[0].rows);
-    return static_cast<std::byte*>(args_.workspace) +
-           RoundUp(rows * op_.vocab_size * SizeOf(DType::kF32), kAlignment);
+    call.workspace = static_cast<std::byte*>(args_.workspace) +
+                     RoundUp(rows * op_.vocab_size * SizeOf(DType::kF32), kAlignment);
+    call.workspace_bytes = MatmulWorkspace(op_.vocab_size * op_.hidden);
+    Multiply(context_, call);
   }
 
  private:
@@ -82,28 +90,21 @@ void LmHeadLossBackward(const Op& base, const OpArgs& args, LaneContext& context
   Chunks chunks(op, args, context);
   chunks.Run(true, [&](int64_t first, const TensorView& logits) {
     if (d_hidden.present()) {
-      const TensorView target = RowsOf(d_hidden, first, logits.rows);
-      Multiply(Cuda(context),
-               {GradientOf(logits, hidden.dtype, false),
-                {args.weights[0], false},
-                target,
-                args.accumulate_inputs[0] ? target.data : nullptr},
-               chunks.matmul_workspace());
+      chunks.MultiplyInto(RowsOf(d_hidden, first, logits.rows), args.accumulate_inputs[0],
+                          GradientOf(logits, hidden.dtype, false), {args.weights[0], false});
     }
     if (d_head.present()) {
-      const bool accumulate = first > 0 || args.accumulate_weights[0];
-      Multiply(Cuda(context),
-               {GradientOf(logits, hidden.dtype, true),
-                {RowsOf(hidden, first, logits.rows), false},
-                d_head,
-                accumulate ? d_head.data : nullptr},
-               chunks.matmul_workspace());
+      chunks.MultiplyInto(d_head, first > 0 || args.accumulate_weights[0],
+                          GradientOf(logits, hidden.dtype, true),
+                          {RowsOf(hidden, first, logits.rows), false});
     }
   });
 }
 
 int64_t LmHeadLossWorkspace(const Op& base, Direction direction, const RowCounts& capacity) {
-  return RoundUp(base.WorkspaceBytes(direction, capacity), kAlignment) + kMatmulWorkspace;
+  const auto& op = static_cast<const LmHeadLoss&>(base);
+  return RoundUp(op.WorkspaceBytes(direction, capacity), kAlignment) +
+         MatmulWorkspace(op.vocab_size * op.hidden);
 }
 
 }  // namespace lazytrain::cuda

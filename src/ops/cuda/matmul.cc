@@ -35,6 +35,7 @@ struct Problem {
   bool a_transposed, b_transposed;  // as cuBLASLt sees b and a
   DType a_dtype, b_dtype, d_dtype;
   bool adds, has_bias;
+  int64_t workspace_bytes;
   uint32_t alignment_a, alignment_b, alignment_c, alignment_d;  // bytes
 
   auto operator<=>(const Problem&) const = default;
@@ -109,7 +110,7 @@ Owned<cublasLtMatmulPreferenceOpaque_t> MakePreference(const Problem& p) {
   CheckCublasLt(GetCublasLt().MatmulPreferenceCreate(&raw), kWhat);
   Owned<cublasLtMatmulPreferenceOpaque_t> preference(raw);
   Set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
-      static_cast<uint64_t>(kMatmulWorkspace));
+      static_cast<uint64_t>(p.workspace_bytes));
   Set(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
       static_cast<uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
   Set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, p.alignment_a);
@@ -186,6 +187,7 @@ Problem ProblemOf(const MatmulCall& call) {
   p.d_dtype = call.d.dtype;
   p.adds = call.added != nullptr;
   p.has_bias = call.bias != nullptr;
+  p.workspace_bytes = call.workspace_bytes;
   p.alignment_a = AlignmentOf(b.view.data);
   p.alignment_b = AlignmentOf(a.view.data);
   p.alignment_c = AlignmentOf(p.adds ? call.added : call.d.data);
@@ -195,7 +197,7 @@ Problem ProblemOf(const MatmulCall& call) {
 
 }  // namespace
 
-void Multiply(CudaLaneContext& context, const MatmulCall& call, void* workspace) {
+void Multiply(CudaLaneContext& context, const MatmulCall& call) {
   const Problem problem = ProblemOf(call);
   if (problem.m == 0 || problem.n == 0) return;
   if (problem.k == 0) {
@@ -213,8 +215,8 @@ void Multiply(CudaLaneContext& context, const MatmulCall& call, void* workspace)
   CheckCublasLt(
       GetCublasLt().Matmul(planner.handle(), plan.desc.get(), &alpha, call.b.view.data,
                            plan.a.get(), call.a.view.data, plan.b.get(), &beta, added, plan.d.get(),
-                           call.d.data, plan.d.get(), &plan.algorithm, workspace,
-                           static_cast<size_t>(kMatmulWorkspace), context.stream()),
+                           call.d.data, plan.d.get(), &plan.algorithm, call.workspace,
+                           static_cast<size_t>(call.workspace_bytes), context.stream()),
       kWhat);
 }
 

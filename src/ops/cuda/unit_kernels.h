@@ -1,5 +1,5 @@
-// Unit kernels of NVIDIA GPUs: the bits of the host's (ops/cpu/unit_kernels.h), except that a partial
-// sum adds its float64 terms in another order.
+// Unit kernels of NVIDIA GPUs: the bits of the host's (ops/cpu/unit_kernels.h), except that a
+// partial sum adds its float64 terms in another order.
 #pragma once
 
 #include "ops/unit_kernels.h"

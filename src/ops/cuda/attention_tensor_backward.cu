@@ -7,9 +7,16 @@
 namespace lazytrain::cuda {
 namespace {
 
-constexpr int kThreads = 256;
-constexpr int kRows = 128;  // that a block owns: keys, or queries; a warpgroup takes 64 of them
 constexpr float kLog2E = 1.44269504088896341f;
+
+// Warpgroups of a block, each with 64 rows that it owns: keys, or queries. Two blocks of one fit on
+// a multiprocessor and never wait for each other; where their tiles do not fit, one block of two.
+template <int kDim>
+inline constexpr int kGroups = kDim <= 128 ? 1 : 2;
+template <int kDim>
+inline constexpr int kRows = 64 * kGroups<kDim>;
+template <int kDim>
+inline constexpr int kThreads = 128 * kGroups<kDim>;
 
 // Rows of the other kind that pass through at once: what shared memory has room for.
 template <int kDim>
@@ -34,8 +41,8 @@ __device__ inline int LaneRow() { return WarpRow() + static_cast<int>(threadIdx.
 
 template <int kDim>
 struct KeyValueShared {
-  Tile<kRows, kDim> keys;
-  Tile<kRows, kDim> values;
+  Tile<kRows<kDim>, kDim> keys;
+  Tile<kRows<kDim>, kDim> values;
   Tile<kPassing<kDim>, kDim> queries[2];
   Tile<kPassing<kDim>, kDim> d_attn[2];
   float lse[2][kPassing<kDim>];
@@ -71,10 +78,10 @@ template <int kDim>
 __device__ inline void StartQueries(const BackwardArgs& args, KeyValueShared<kDim>& shared,
                                     int stage, int head, int query0, int end) {
   const AttentionShape& shape = args.shape;
-  shared.queries[stage].template Start<kThreads>(args.qkv + head * shape.dim, shape.qkv_stride(),
-                                                 query0, end, shape.dim);
-  shared.d_attn[stage].template Start<kThreads>(args.d_attn + head * shape.dim, shape.attn_stride(),
-                                                query0, end, shape.dim);
+  shared.queries[stage].template Start<kThreads<kDim>>(args.qkv + head * shape.dim,
+                                                       shape.qkv_stride(), query0, end, shape.dim);
+  shared.d_attn[stage].template Start<kThreads<kDim>>(args.d_attn + head * shape.dim,
+                                                      shape.attn_stride(), query0, end, shape.dim);
   CommitTiles();
   const int row = static_cast<int>(threadIdx.x);
   if (row >= kPassing<kDim>) return;
@@ -87,16 +94,17 @@ __device__ inline void StartQueries(const BackwardArgs& args, KeyValueShared<kDi
 // A block a tile of keys (x) and a key head (y): its query heads in turn, their tiles in order.
 // With head dimensions beyond 128 registers hold one of the two sums, and the kernel runs for each.
 template <int kDim, bool kKeyGradient, bool kValueGradient>
-__global__ void __launch_bounds__(kThreads, 1) KeyValueKernel(const BackwardArgs args) {
+__global__ void __launch_bounds__(kThreads<kDim>, 3 - kGroups<kDim>)
+    KeyValueKernel(const BackwardArgs args) {
   constexpr int kCount = kPassing<kDim>;
   auto& shared = SharedMemory<KeyValueShared<kDim>>();
   const AttentionShape& shape = args.shape;
-  const DocumentTiles<kRows> all_tiles{shape.documents};
+  const DocumentTiles<kRows<kDim>> all_tiles{shape.documents};
   const auto tile = all_tiles.At(static_cast<int>(blockIdx.x));
   if (tile.begin >= tile.document_end) return;
   const int kv_head = static_cast<int>(blockIdx.y);
   const int group_key = tile.begin + GroupRow();
-  const int last_query = shape.EndQuery(tile.document_end, tile.begin + kRows - 1);
+  const int last_query = shape.EndQuery(tile.document_end, tile.begin + kRows<kDim> - 1);
   const int tiles = (last_query - tile.begin + kCount - 1) / kCount;
   const int count = tiles * shape.group();
   const auto start = [&](int index) {
@@ -104,12 +112,12 @@ __global__ void __launch_bounds__(kThreads, 1) KeyValueKernel(const BackwardArgs
                        tile.begin + index % tiles * kCount, tile.document_end);
   };
 
-  shared.keys.template Start<kThreads>(args.qkv + shape.KeyHead(kv_head) * shape.dim,
-                                       shape.qkv_stride(), tile.begin, tile.document_end,
-                                       shape.dim);
-  shared.values.template Start<kThreads>(args.qkv + shape.ValueHead(kv_head) * shape.dim,
-                                         shape.qkv_stride(), tile.begin, tile.document_end,
-                                         shape.dim);
+  shared.keys.template Start<kThreads<kDim>>(args.qkv + shape.KeyHead(kv_head) * shape.dim,
+                                             shape.qkv_stride(), tile.begin, tile.document_end,
+                                             shape.dim);
+  shared.values.template Start<kThreads<kDim>>(args.qkv + shape.ValueHead(kv_head) * shape.dim,
+                                               shape.qkv_stride(), tile.begin, tile.document_end,
+                                               shape.dim);
   start(0);
   float d_key[kDim / 8][4] = {};
   float d_value[kDim / 8][4] = {};
@@ -152,8 +160,8 @@ __global__ void __launch_bounds__(kThreads, 1) KeyValueKernel(const BackwardArgs
 
 template <int kDim>
 struct QueryShared {
-  Tile<kRows, kDim> queries;
-  Tile<kRows, kDim> d_attn;
+  Tile<kRows<kDim>, kDim> queries;
+  Tile<kRows<kDim>, kDim> d_attn;
   Tile<kPassing<kDim>, kDim> keys[2];
   Tile<kPassing<kDim>, kDim> values[2];
 };
@@ -199,11 +207,12 @@ __device__ inline void BackwardScores(const AttentionShape& shape, const QueryRo
 
 // A block a tile of queries (x) and a query head (y).
 template <int kDim>
-__global__ void __launch_bounds__(kThreads, 1) QueryKernel(const BackwardArgs args) {
+__global__ void __launch_bounds__(kThreads<kDim>, 3 - kGroups<kDim>)
+    QueryKernel(const BackwardArgs args) {
   constexpr int kCount = kPassing<kDim>;
   auto& shared = SharedMemory<QueryShared<kDim>>();
   const AttentionShape& shape = args.shape;
-  const DocumentTiles<kRows> all_tiles{shape.documents};
+  const DocumentTiles<kRows<kDim>> all_tiles{shape.documents};
   const auto tile = all_tiles.At(static_cast<int>(gridDim.x - 1 - blockIdx.x));
   if (tile.begin >= tile.document_end) return;
   const int head = static_cast<int>(blockIdx.y);
@@ -213,18 +222,19 @@ __global__ void __launch_bounds__(kThreads, 1) QueryKernel(const BackwardArgs ar
   const bf16* values = args.qkv + shape.ValueHead(kv_head) * shape.dim;
   const int seen = shape.FirstKey(tile.document_begin, tile.begin);
   const int first_key = tile.document_begin + (seen - tile.document_begin) / kCount * kCount;
-  const int end = min(tile.begin + kRows, tile.document_end);
+  const int end = min(tile.begin + kRows<kDim>, tile.document_end);
   const auto start = [&](int key0, int stage) {
-    shared.keys[stage].template Start<kThreads>(keys, stride, key0, tile.document_end, shape.dim);
-    shared.values[stage].template Start<kThreads>(values, stride, key0, tile.document_end,
-                                                  shape.dim);
+    shared.keys[stage].template Start<kThreads<kDim>>(keys, stride, key0, tile.document_end,
+                                                      shape.dim);
+    shared.values[stage].template Start<kThreads<kDim>>(values, stride, key0, tile.document_end,
+                                                        shape.dim);
     CommitTiles();
   };
 
-  shared.queries.template Start<kThreads>(args.qkv + head * shape.dim, stride, tile.begin,
-                                          tile.document_end, shape.dim);
-  shared.d_attn.template Start<kThreads>(args.d_attn + head * shape.dim, shape.attn_stride(),
-                                         tile.begin, tile.document_end, shape.dim);
+  shared.queries.template Start<kThreads<kDim>>(args.qkv + head * shape.dim, stride, tile.begin,
+                                                tile.document_end, shape.dim);
+  shared.d_attn.template Start<kThreads<kDim>>(args.d_attn + head * shape.dim, shape.attn_stride(),
+                                               tile.begin, tile.document_end, shape.dim);
   start(first_key, 0);
   const QueryRows rows = LoadRows(args, tile.begin + LaneRow(), tile.document_end, head);
   const int group_query = tile.begin + GroupRow();
@@ -251,13 +261,13 @@ __global__ void __launch_bounds__(kThreads, 1) QueryKernel(const BackwardArgs ar
             tile.begin + WarpRow(), tile.document_end, shape.dim, args.accumulate);
 }
 
-template <typename Kernel>
+template <int kDim, typename Kernel>
 void Launch(Kernel kernel, int shared, int64_t heads, CudaLaneContext& context,
             const AttentionCall& call) {
   Check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared),
         "attention backward");
-  const dim3 grid(Blocks(TileNumbers<kRows>(call.batch), 1), Count32(heads));
-  kernel<<<grid, kThreads, shared, context.stream()>>>(
+  const dim3 grid(Blocks(TileNumbers<kRows<kDim>>(call.batch), 1), Count32(heads));
+  kernel<<<grid, kThreads<kDim>, shared, context.stream()>>>(
       {ShapeOf(call), call.qkv.as<const bf16>(), call.d_attn.as<const bf16>(),
        call.lse.as<const float>(), call.delta, call.d_qkv.as<bf16>(), call.accumulate});
 }
@@ -267,12 +277,12 @@ void LaunchAll(CudaLaneContext& context, const AttentionCall& call) {
   constexpr int kShared = SharedBytes<KeyValueShared<kDim>>;
   const int64_t kv_heads = call.op.kv_heads;
   if constexpr (kDim <= 128) {
-    Launch(KeyValueKernel<kDim, true, true>, kShared, kv_heads, context, call);
+    Launch<kDim>(KeyValueKernel<kDim, true, true>, kShared, kv_heads, context, call);
   } else {
-    Launch(KeyValueKernel<kDim, true, false>, kShared, kv_heads, context, call);
-    Launch(KeyValueKernel<kDim, false, true>, kShared, kv_heads, context, call);
+    Launch<kDim>(KeyValueKernel<kDim, true, false>, kShared, kv_heads, context, call);
+    Launch<kDim>(KeyValueKernel<kDim, false, true>, kShared, kv_heads, context, call);
   }
-  Launch(QueryKernel<kDim>, SharedBytes<QueryShared<kDim>>, call.op.q_heads, context, call);
+  Launch<kDim>(QueryKernel<kDim>, SharedBytes<QueryShared<kDim>>, call.op.q_heads, context, call);
 }
 
 }  // namespace

@@ -8,18 +8,24 @@
 namespace lazytrain::cuda {
 namespace {
 
-constexpr int kQueries = 128;
-constexpr int kThreads = 256;
 constexpr int kStages = 3;
 constexpr float kLog2E = 1.44269504088896341f;
 
 // Keys that pass through at once: what shared memory has room for.
 template <int kDim>
 inline constexpr int kKeys = kDim <= 128 ? 64 : 32;
+// Two blocks of one warpgroup fit on a multiprocessor and never wait for each other; where their
+// tiles do not fit, one block of two.
+template <int kDim>
+inline constexpr int kGroups = kDim <= 128 ? 1 : 2;
+template <int kDim>
+inline constexpr int kQueries = 64 * kGroups<kDim>;
+template <int kDim>
+inline constexpr int kThreads = 128 * kGroups<kDim>;
 
 template <int kDim>
 struct Shared {
-  Tile<kQueries, kDim> queries;
+  Tile<kQueries<kDim>, kDim> queries;
   Tile<kKeys<kDim>, kDim> keys[kStages];
   Tile<kKeys<kDim>, kDim> values[kStages];
 };
@@ -88,7 +94,8 @@ struct GroupRows {
 };
 
 template <int kDim>
-__device__ inline GroupRows RowsOfGroup(const DocumentTiles<kQueries>::Tile& tile, int first_key) {
+__device__ inline GroupRows RowsOfGroup(const typename DocumentTiles<kQueries<kDim>>::Tile& tile,
+                                        int first_key) {
   GroupRows rows;
   rows.first = static_cast<int>(threadIdx.x) / 128 * 64;
   rows.begin = tile.begin + rows.first;
@@ -100,11 +107,11 @@ __device__ inline GroupRows RowsOfGroup(const DocumentTiles<kQueries>::Tile& til
 }
 
 template <int kDim>
-__global__ void __launch_bounds__(kThreads, 1)
+__global__ void __launch_bounds__(kThreads<kDim>, 3 - kGroups<kDim>)
     ForwardKernel(const AttentionShape shape, const bf16* qkv, bf16* attn, float* lse) {
   constexpr int kCount = kKeys<kDim>;
   auto& shared = SharedMemory<Shared<kDim>>();
-  const DocumentTiles<kQueries> tiles{shape.documents};
+  const DocumentTiles<kQueries<kDim>> tiles{shape.documents};
   const auto tile = tiles.At(static_cast<int>(gridDim.x - 1 - blockIdx.x));
   if (tile.begin >= tile.document_end) return;
   const int head = static_cast<int>(blockIdx.y);
@@ -114,21 +121,21 @@ __global__ void __launch_bounds__(kThreads, 1)
   const bf16* values = qkv + shape.ValueHead(kv_head) * shape.dim;
   const int seen = shape.FirstKey(tile.document_begin, tile.begin);
   const int first_key = tile.document_begin + (seen - tile.document_begin) / kCount * kCount;
-  const int end = min(tile.begin + kQueries, tile.document_end);
+  const int end = min(tile.begin + kQueries<kDim>, tile.document_end);
   const int count = (end - first_key + kCount - 1) / kCount;
   const auto start = [&](int index) {
     const int key0 = first_key + index * kCount;
     if (index < count) {
-      shared.keys[index % kStages].template Start<kThreads>(keys, stride, key0, tile.document_end,
-                                                            shape.dim);
-      shared.values[index % kStages].template Start<kThreads>(values, stride, key0,
-                                                              tile.document_end, shape.dim);
+      shared.keys[index % kStages].template Start<kThreads<kDim>>(keys, stride, key0,
+                                                                  tile.document_end, shape.dim);
+      shared.values[index % kStages].template Start<kThreads<kDim>>(values, stride, key0,
+                                                                    tile.document_end, shape.dim);
     }
     CommitTiles();
   };
 
-  shared.queries.template Start<kThreads>(qkv + head * shape.dim, stride, tile.begin,
-                                          tile.document_end, shape.dim);
+  shared.queries.template Start<kThreads<kDim>>(qkv + head * shape.dim, stride, tile.begin,
+                                                tile.document_end, shape.dim);
   start(0);
   start(1);
   const GroupRows group = RowsOfGroup<kDim>(tile, first_key);
@@ -183,8 +190,8 @@ void Launch(CudaLaneContext& context, const AttentionCall& call) {
   Check(cudaFuncSetAttribute(ForwardKernel<kDim>, cudaFuncAttributeMaxDynamicSharedMemorySize,
                              kShared),
         "attention");
-  const dim3 grid(Blocks(TileNumbers<kQueries>(call.batch), 1), Count32(call.op.q_heads));
-  ForwardKernel<kDim><<<grid, kThreads, kShared, context.stream()>>>(
+  const dim3 grid(Blocks(TileNumbers<kQueries<kDim>>(call.batch), 1), Count32(call.op.q_heads));
+  ForwardKernel<kDim><<<grid, kThreads<kDim>, kShared, context.stream()>>>(
       ShapeOf(call), call.qkv.as<const bf16>(), call.attn.as<bf16>(), call.lse.as<float>());
 }
 

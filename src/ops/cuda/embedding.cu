@@ -50,20 +50,20 @@ __device__ inline void AddFound(const T* column, int64_t hidden, int64_t first, 
                                 float (&sum)[N]) {
   constexpr int kUnderWay = 8;
   while (bits != 0) {
+    // Loads without branches between them, so that none waits for another.
+    bool is_there[kUnderWay];
     Vec<T, N> values[kUnderWay];
-    int count = 0;
 #pragma unroll
     for (int i = 0; i < kUnderWay; ++i) {
-      if (bits == 0) break;
-      values[i] = Vec<T, N>::Load(column + (first + __ffs(static_cast<int>(bits)) - 1) * hidden);
+      is_there[i] = bits != 0;
+      const int64_t row = first + (is_there[i] ? __ffs(static_cast<int>(bits)) - 1 : 0);
+      values[i] = Vec<T, N>::Load(column + row * hidden);
       bits &= bits - 1;
-      ++count;
     }
 #pragma unroll
     for (int i = 0; i < kUnderWay; ++i) {
-      if (i >= count) break;
 #pragma unroll
-      for (int k = 0; k < N; ++k) sum[k] += AsFloat(values[i].at[k]);
+      for (int k = 0; k < N; ++k) sum[k] = is_there[i] ? sum[k] + AsFloat(values[i].at[k]) : sum[k];
     }
   }
 }

@@ -8,8 +8,7 @@
 namespace lazytrain::cuda {
 namespace {
 
-constexpr int kMaxThreads = 512;      // of a block
-constexpr int kThreadsAtOnce = 2048;  // of a multiprocessor
+constexpr int kMaxThreads = 512;  // of a block
 
 // How a kernel's threads share rows: `threads` (blockDim.x) a row, `rows` (blockDim.y) at a time,
 // `steps` times in backward. Rows of up to 32 threads are added up by shuffles within a warp,
@@ -73,98 +72,45 @@ struct Norm {
   }
 };
 
-// What a thread holds of a row: vectors of kWide elements, blockDim.x apart.
-template <typename T, int kVectors>
-struct RowPart {
-  Vec<T, kWide<T>> at[kVectors];
-
-  __device__ static int Column(int i) {
-    return static_cast<int>(threadIdx.x + i * blockDim.x) * kWide<T>;
-  }
-  // `row`: where it begins; nothing is read of a row that is not there.
-  __device__ void Load(const T* row, bool is_there, int size) {
-#pragma unroll
-    for (int i = 0; i < kVectors; ++i) {
-      if (is_there && Column(i) < size) at[i] = Vec<T, kWide<T>>::Load(row + Column(i));
-    }
-  }
-};
-
-// While one row is worked on, the next is on its way, where registers allow.
-template <int kVectors>
-inline constexpr bool kAhead = kVectors <= 2;
-
-// Sums over a row's threads; `step` says whose turn it is with the scratch areas, so that one
-// barrier a row is enough.
 template <bool kBlock>
-__device__ inline float2 ReduceRow(float2 value, int step, float2 (&scratch)[2][32]) {
-  const int width = kBlock ? 32 : static_cast<int>(blockDim.x);
-  value.x = ReduceLanes(value.x, width, Sum());
-  value.y = ReduceLanes(value.y, width, Sum());
-  if constexpr (kBlock) {
-    float2* area = scratch[step % 2];
-    if (threadIdx.x % 32 == 0) area[threadIdx.x / 32] = value;
-    __syncthreads();
-    value = area[0];
-    for (unsigned w = 1; w < blockDim.x / 32; ++w) {
-      value.x += area[w].x;
-      value.y += area[w].y;
-    }
-  }
-  return value;
+__device__ inline float ReduceRow(float value, float* scratch) {
+  if constexpr (kBlock) return ReduceBlock(value, scratch, Sum());
+  return ReduceLanes(value, static_cast<int>(blockDim.x), Sum());
 }
 
-// A block takes blockDim.y rows at a time, `steps` times.
 template <typename T, int kVectors, bool kBlock>
 __global__ void __launch_bounds__(kMaxThreads)
-    ForwardKernel(const Norm norm, int steps, const T* x, const T* residual, T* y) {
+    ForwardKernel(const Norm norm, const T* x, const T* residual, T* y) {
   constexpr int N = kWide<T>;
-  using Part = RowPart<T, kVectors>;
-  __shared__ float2 scratch[2][32];
-  const int64_t first = int64_t{blockIdx.x} * blockDim.y * steps + threadIdx.y;
-  Part values;
-  Part next;
-  if constexpr (kAhead<kVectors>) {
-    next.Load(x + (first < norm.rows ? norm.At(first) : 0), first < norm.rows, norm.size);
+  __shared__ float scratch[32];
+  const int64_t row = int64_t{blockIdx.x} * blockDim.y + threadIdx.y;
+  const bool active = row < norm.rows;
+  const int64_t start = active ? norm.At(row) : 0;
+  Vec<T, N> values[kVectors];
+  float squares = 0.0f;
+#pragma unroll
+  for (int i = 0; i < kVectors; ++i) {
+    const int col = static_cast<int>(threadIdx.x + i * blockDim.x) * N;
+    if (!active || col >= norm.size) continue;
+    values[i] = Vec<T, N>::Load(x + start + col);
+#pragma unroll
+    for (int k = 0; k < N; ++k) squares += AsFloat(values[i].at[k]) * AsFloat(values[i].at[k]);
   }
-  for (int step = 0; step < steps; ++step) {
-    const int64_t row = first + int64_t{step} * blockDim.y;
-    const bool active = row < norm.rows;
-    if (kBlock && !active) break;  // the whole block agrees
-    const int64_t start = active ? norm.At(row) : 0;
-    if constexpr (kAhead<kVectors>) {
-      values = next;
-      const int64_t after = row + blockDim.y;
-      const bool is_there = step + 1 < steps && after < norm.rows;
-      next.Load(x + (is_there ? norm.At(after) : 0), is_there, norm.size);
-    } else {
-      values.Load(x + start, active, norm.size);
+  const float inverse = norm.InverseRms(ReduceRow<kBlock>(squares, scratch));
+#pragma unroll
+  for (int i = 0; i < kVectors; ++i) {
+    const int col = static_cast<int>(threadIdx.x + i * blockDim.x) * N;
+    if (!active || col >= norm.size) continue;
+    float scale[N];
+    norm.LoadScale(col, scale);
+#pragma unroll
+    for (int k = 0; k < N; ++k) scale[k] *= AsFloat(values[i].at[k]) * inverse;
+    if (residual != nullptr) {
+      const auto other = Vec<T, N>::Load(residual + start + col);
+#pragma unroll
+      for (int k = 0; k < N; ++k) scale[k] += AsFloat(other.at[k]);
     }
-    float2 squares = {0.0f, 0.0f};
-#pragma unroll
-    for (int i = 0; i < kVectors; ++i) {
-      if (!active || Part::Column(i) >= norm.size) continue;
-#pragma unroll
-      for (int k = 0; k < N; ++k) {
-        squares.x += AsFloat(values.at[i].at[k]) * AsFloat(values.at[i].at[k]);
-      }
-    }
-    const float inverse = norm.InverseRms(ReduceRow<kBlock>(squares, step, scratch).x);
-#pragma unroll
-    for (int i = 0; i < kVectors; ++i) {
-      const int col = Part::Column(i);
-      if (!active || col >= norm.size) continue;
-      float result[N];
-      norm.LoadScale(col, result);
-#pragma unroll
-      for (int k = 0; k < N; ++k) result[k] *= AsFloat(values.at[i].at[k]) * inverse;
-      if (residual != nullptr) {
-        const auto other = Vec<T, N>::Load(residual + start + col);
-#pragma unroll
-        for (int k = 0; k < N; ++k) result[k] += AsFloat(other.at[k]);
-      }
-      PutVec<T, N>(y + start + col, result, false);
-    }
+    PutVec<T, N>(y + start + col, scale, false);
   }
 }
 
@@ -194,61 +140,69 @@ __global__ void __launch_bounds__(kMaxThreads)
     BackwardKernel(const Norm norm, int steps, const T* x, const T* d_y, bool accumulate, T* d_x,
                    float* partials) {
   constexpr int N = kWide<T>;
-  using Part = RowPart<T, kVectors>;
   __shared__ float2 scratch[2][32];
   float scale[kVectors][N];
   float sums[kVectors][N] = {};
 #pragma unroll
   for (int i = 0; i < kVectors; ++i) {
-    if (Part::Column(i) < norm.size) norm.LoadScale(Part::Column(i), scale[i]);
+    const int col = static_cast<int>(threadIdx.x + i * blockDim.x) * N;
+    if (col < norm.size) norm.LoadScale(col, scale[i]);
   }
-  const int64_t first = int64_t{blockIdx.x} * blockDim.y * steps + threadIdx.y;
-  Part values, next_values;
-  Part gradients, next_gradients;
-  const auto load = [&](int64_t row, bool is_there, Part& row_values, Part& row_gradients) {
-    const int64_t start = is_there ? norm.At(row) : 0;
-    row_values.Load(x + start, is_there, norm.size);
-    row_gradients.Load(d_y + start, is_there, norm.size);
-  };
-  if constexpr (kAhead<kVectors>) load(first, first < norm.rows, next_values, next_gradients);
+  const int64_t begin = int64_t{blockIdx.x} * blockDim.y * steps;
   for (int step = 0; step < steps; ++step) {
-    const int64_t row = first + int64_t{step} * blockDim.y;
+    const int64_t row = begin + int64_t{step} * blockDim.y + threadIdx.y;
     const bool active = row < norm.rows;
     if (kBlock && !active) break;  // the whole block agrees
-    if constexpr (kAhead<kVectors>) {
-      values = next_values;
-      gradients = next_gradients;
-      const int64_t after = row + blockDim.y;
-      load(after, step + 1 < steps && after < norm.rows, next_values, next_gradients);
-    } else {
-      load(row, active, values, gradients);
-    }
+    const int64_t start = active ? norm.At(row) : 0;
+    Vec<T, N> values[kVectors];
+    Vec<T, N> gradients[kVectors];
     float2 both = {0.0f, 0.0f};  // squares of x; g times x
 #pragma unroll
     for (int i = 0; i < kVectors; ++i) {
-      if (!active || Part::Column(i) >= norm.size) continue;
+      const int col = static_cast<int>(threadIdx.x + i * blockDim.x) * N;
+      if (!active || col >= norm.size) continue;
+      values[i] = Vec<T, N>::Load(x + start + col);
+      gradients[i] = Vec<T, N>::Load(d_y + start + col);
+    }
+#pragma unroll
+    for (int i = 0; i < kVectors; ++i) {
+      const int col = static_cast<int>(threadIdx.x + i * blockDim.x) * N;
+      if (!active || col >= norm.size) continue;
 #pragma unroll
       for (int k = 0; k < N; ++k) {
-        const float v = AsFloat(values.at[i].at[k]);
+        const float v = AsFloat(values[i].at[k]);
         both.x += v * v;
-        both.y += AsFloat(gradients.at[i].at[k]) * scale[i][k] * v;
+        both.y += AsFloat(gradients[i].at[k]) * scale[i][k] * v;
       }
     }
-    both = ReduceRow<kBlock>(both, step, scratch);
+    both.x = ReduceLanes(both.x, kBlock ? 32 : static_cast<int>(blockDim.x), Sum());
+    both.y = ReduceLanes(both.y, kBlock ? 32 : static_cast<int>(blockDim.x), Sum());
+    if constexpr (kBlock) {
+      // Two scratch areas by turns: one barrier a row is enough.
+      float2* area = scratch[step % 2];
+      if (threadIdx.x % 32 == 0) area[threadIdx.x / 32] = both;
+      __syncthreads();
+      both = area[0];
+      for (unsigned w = 1; w < blockDim.x / 32; ++w) {
+        both.x += area[w].x;
+        both.y += area[w].y;
+      }
+    }
     const float inverse = norm.InverseRms(both.x);
     const float along = both.y * inverse * inverse / static_cast<float>(norm.size);
 #pragma unroll
     for (int i = 0; i < kVectors; ++i) {
-      if (!active || Part::Column(i) >= norm.size) continue;
+      const int col = static_cast<int>(threadIdx.x + i * blockDim.x) * N;
+      if (!active || col >= norm.size) continue;
       float result[N];
 #pragma unroll
       for (int k = 0; k < N; ++k) {
-        const float v = AsFloat(values.at[i].at[k]);
-        const float d = AsFloat(gradients.at[i].at[k]);
+        const float v = AsFloat(values[i].at[k]);
+        const float d = AsFloat(gradients[i].at[k]);
         sums[i][k] += d * (v * inverse);
         result[k] = inverse * (d * scale[i][k] - v * along);
       }
-      if (d_x != nullptr) PutVec<T, N>(d_x + norm.At(row) + Part::Column(i), result, accumulate);
+      if (d_x != nullptr) PutVec<T, N>(d_x + start + col, result, accumulate);
     }
   }
   if (partials != nullptr) StorePartial(sums, norm.size, partials);
@@ -358,14 +312,10 @@ void NormForward(CudaLaneContext& context, const NormShape& shape, const void* x
           <<<Blocks(norm.rows, 1), 256, 0, context.stream()>>>(norm, from, added, to);
       return;
     }
-    // As many blocks as run at once: each then reads ahead for long.
-    const int64_t at_once = int64_t{context.multiprocessors()} * kThreadsAtOnce /
-                            (int64_t{shares.threads} * shares.rows);
-    const int64_t steps = std::max<int64_t>(1, CeilDiv(norm.rows, shares.rows * at_once));
     WithShares(shares, [&](auto vectors, auto block) {
       ForwardKernel<T, decltype(vectors)::value, decltype(block)::value>
-          <<<Blocks(norm.rows, shares.rows * steps), dim3(shares.threads, shares.rows), 0,
-             context.stream()>>>(norm, static_cast<int>(steps), from, added, to);
+          <<<Blocks(norm.rows, shares.rows), dim3(shares.threads, shares.rows), 0,
+             context.stream()>>>(norm, from, added, to);
     });
   });
   CheckLaunch("rms_norm");

@@ -211,12 +211,6 @@ TEST_F(ConfigTest, WhatIsNotBuiltIsRefusedWhenGiven) {
       ErrorOf(With("memory:\n  schedule: solve\n")),
       "run.yaml:8: memory.schedule: solve cannot be used: the planner is not built yet; remove "
       "it, or give resident, interval or a schedule file (*.json)");
-#ifndef LAZYTRAIN_HAS_CUDA
-  EXPECT_EQ(
-      OverrideError("model.device=cuda:0"),
-      "command line: model.device: \"cuda:0\" cannot be used: this build has no CUDA backend; "
-      "remove it, or give auto or cpu");
-#endif
   EXPECT_EQ(OverrideError("memory.nvme_gb=100"),
             "command line: memory.nvme_gb: 100.0 cannot be used: the NVMe tier is not built yet; "
             "remove it, or give 0.0");

@@ -45,7 +45,7 @@ struct KeyValueShared {
   Tile<kRows<kDim>, kDim> values;
   Tile<kPassing<kDim>, kDim> queries[2];
   Tile<kPassing<kDim>, kDim> d_attn[2];
-  float lse[2][kPassing<kDim>];
+  float lse[2][kPassing<kDim>];  // in powers of two
   float delta[2][kPassing<kDim>];
 };
 
@@ -62,7 +62,7 @@ __device__ inline void BackwardScores(const AttentionShape& shape, const float* 
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       const int col = n * 8 + lane % 4 * 2 + i % 2;
-      float p = Exp2(scores[n][i] * scale - lse[col] * kLog2E);
+      float p = Exp2(scores[n][i] * scale - lse[col]);
       if (masked) {
         const int query = query0 + col;
         if (query >= end || !shape.Sees(query, key + i / 2 * 8)) p = 0.0f;
@@ -87,7 +87,7 @@ __device__ inline void StartQueries(const BackwardArgs& args, KeyValueShared<kDi
   if (row >= kPassing<kDim>) return;
   const int64_t statistic = int64_t{query0 + row} * shape.q_heads + head;
   const bool is_there = query0 + row < end;
-  shared.lse[stage][row] = is_there ? args.lse[statistic] : 0.0f;
+  shared.lse[stage][row] = is_there ? args.lse[statistic] * kLog2E : 0.0f;
   shared.delta[stage][row] = is_there ? args.delta[statistic] : 0.0f;
 }
 

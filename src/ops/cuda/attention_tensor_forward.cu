@@ -63,6 +63,8 @@ __device__ inline void SoftmaxTile(float (&scores)[kBlocks][4], float scale, Row
       }
     }
     rows.sum[half] = rows.sum[half] * shrink + sum;
+    // Maxima soon settle: then nothing follows them.
+    if (!__any_sync(kAllLanes, shrink != 1.0f)) continue;
 #pragma unroll
     for (int n = 0; n < kSumBlocks; ++n) {
       sums[n][2 * half] *= shrink;

@@ -41,17 +41,20 @@ struct Tile {
   template <int kThreads>
   __device__ void Start(const bf16* head, int64_t stride, int first, int end, int dim) {
     constexpr int kPieces = kDim / 8;
-    static_assert(kRows * kPieces % kThreads == 0);
+    constexpr int kStep = kThreads / kPieces;  // rows that the block copies at once
+    static_assert(kStep % 8 == 0 && kRows % kStep == 0);
+    const int row = static_cast<int>(threadIdx.x) / kPieces;
+    const int col = static_cast<int>(threadIdx.x) % kPieces * 8;
+    const bf16* from = head + int64_t{first + row} * stride + col;
+    const uint32_t to = SharedAddress(At(row, col));
+    // Rows from the thread's first on that are there.
+    const int rows = col < dim ? end - first - row : 0;
 #pragma unroll
-    for (int step = 0; step < kRows * kPieces / kThreads; ++step) {
-      const int i = step * kThreads + static_cast<int>(threadIdx.x);
-      const int row = i / kPieces;
-      const int col = i % kPieces * 8;
-      const bool is_there = first + row < end && col < dim;
-      const bf16* from = is_there ? head + (first + row) * stride + col : head;
-      asm volatile(
-          "cp.async.cg.shared.global [%0], [%1], 16, %2;\n" ::"r"(SharedAddress(At(row, col))),
-          "l"(from), "r"(is_there ? 16 : 0));
+    for (int step = 0; step < kRows; step += kStep) {
+      const bool is_there = step < rows;
+      asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;\n" ::"r"(to + step * 128),
+                   "l"(is_there ? from + step * stride : head), "r"(is_there ? 16 : 0)
+                   : "memory");
     }
   }
 };

@@ -22,13 +22,6 @@ constexpr std::string_view kNoEightBit = "8-bit moments are not built yet";
 constexpr std::string_view kNoLean = "training without an fp32 master is not built yet";
 constexpr std::string_view kNoNvme = "the NVMe tier is not built yet";
 
-#ifdef LAZYTRAIN_HAS_CUDA
-const Availability kDevices = {};
-#else
-const Availability kDevices = {.built = {"auto", "cpu"},
-                               .reason = "this build has no CUDA backend"};
-#endif
-
 bool IsCudaDevice(std::string_view text) {
   constexpr std::string_view kPrefix = "cuda:";
   if (!text.starts_with(kPrefix)) return false;
@@ -58,8 +51,7 @@ void AddModel(std::vector<Option>* options) {
        .help = "where to train; cpu: the virtual accelerator",
        .words = {"auto", "cpu"},
        .otherwise = "cuda:0 (or another index)",
-       .is_otherwise = IsCudaDevice,
-       .availability = kDevices});
+       .is_otherwise = IsCudaDevice});
   add({.key = "model.dtype",
        .field = At<&Config::model, &S::dtype>(),
        .default_text = "bfloat16",

@@ -105,6 +105,7 @@ Json RunBench(const Config& config, const BenchOptions& options) {
                {"schedule", plan.programs->schedule().name},
                {"device_bytes", plan.device_bytes()},
                {"device_bytes_used", engine.device_bytes_used()},
+               {"device_bytes_driver", device->UsedBytes()},
                {"host_bytes", plan.programs->PeakBytes(kHostSpace)},
                {"store_bytes", plan.programs->PeakBytes(kStoreSpace)},
                {"arena_over_lower_bound", static_cast<double>(program.peak_bytes[kDeviceSpace]) /

@@ -34,8 +34,9 @@ Shares SharesFor(int64_t size, DType dtype) {
   const int64_t vectors = size / (16 / SizeOf(dtype));
   if (vectors <= 16) return {16, 16, 1, 8};
   if (vectors <= 64) return {32, 8, vectors <= 32 ? 1 : 2, 8};
-  const int held = vectors <= kMaxThreads ? 1 : (vectors <= 2 * kMaxThreads ? 2 : 4);
-  return {static_cast<int>(RoundUp(CeilDiv(vectors, held), 32)), 1, held, 16};
+  // Two loads of a thread are on their way at once, and registers still hold several blocks.
+  const int held = vectors <= 2 * kMaxThreads ? 2 : 4;
+  return {static_cast<int>(RoundUp(CeilDiv(vectors, held), 32)), 1, held, 8};
 }
 
 struct Norm {
@@ -278,13 +279,15 @@ Norm NormOf(const NormShape& shape, const TensorView& scale) {
 // Calls launch(vectors, block), integral constants.
 template <typename Launch>
 void WithShares(const Shares& shares, const Launch& launch) {
-  const auto with_vectors = [&](auto block) {
-    if (shares.vectors == 1) return launch(std::integral_constant<int, 1>(), block);
-    if (shares.vectors == 2) return launch(std::integral_constant<int, 2>(), block);
-    if constexpr (decltype(block)::value) launch(std::integral_constant<int, 4>(), block);
+  const auto with = [&](auto few, auto many, auto block) {
+    if (shares.vectors == decltype(few)::value) return launch(few, block);
+    launch(many, block);
   };
-  if (shares.block()) return with_vectors(std::true_type());
-  with_vectors(std::false_type());
+  using One = std::integral_constant<int, 1>;
+  using Two = std::integral_constant<int, 2>;
+  using Four = std::integral_constant<int, 4>;
+  if (shares.block()) return with(Two(), Four(), std::true_type());
+  with(One(), Two(), std::false_type());
 }
 
 // Whether this call takes the kernels that hold rows in registers. The addresses are those of the

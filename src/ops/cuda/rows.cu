@@ -40,25 +40,30 @@ __global__ void AddToEveryRowKernel(const T* bias, int64_t size, int64_t cols, f
   if (i < size) y[i] += AsFloat(bias[i % cols]);
 }
 
-// A block of 32 columns by kGroups threads, each of which adds every kGroups-th row.
-constexpr int kGroups = 8;
+// A block of 32 columns by kSumGroups threads, each of which adds every kSumGroups-th row.
+constexpr int kSumGroups = 32;
 
-__global__ void SumPartialRowsKernel(const float* partials, int64_t count, int64_t stride,
-                                     int64_t cols, bool accumulate, float* target) {
-  __shared__ float sums[kGroups][32];
+__global__ void __launch_bounds__(32 * kSumGroups)
+    SumPartialRowsKernel(const float* partials, int64_t count, int64_t stride, int64_t cols,
+                         bool accumulate, float* target) {
+  __shared__ float sums[kSumGroups][32];
   const int64_t col = int64_t{blockIdx.x} * 32 + threadIdx.x;
   float sum = 0.0f;
   if (col < cols) {
 #pragma unroll 4
-    for (int64_t row = threadIdx.y; row < count; row += kGroups)
+    for (int64_t row = threadIdx.y; row < count; row += kSumGroups) {
       sum += partials[row * stride + col];
+    }
   }
   sums[threadIdx.y][threadIdx.x] = sum;
   __syncthreads();
   if (threadIdx.y != 0 || col >= cols) return;
-  for (int g = 1; g < kGroups; ++g) sum += sums[g][threadIdx.x];
+  for (int g = 1; g < kSumGroups; ++g) sum += sums[g][threadIdx.x];
   target[col] = accumulate ? target[col] + sum : sum;
 }
+
+// Rows that a block of the next kernel adds up side by side.
+constexpr int kGroups = 8;
 
 // A block of 32 N columns by kColumnSumRows rows.
 template <typename T, int N>
@@ -147,7 +152,7 @@ void AddToEveryRow(CudaLaneContext& context, const TensorView& bias, const Tenso
 void SumPartialRows(CudaLaneContext& context, const float* partials, int64_t count, int64_t stride,
                     bool accumulate, const TensorView& target) {
   if (target.size() == 0) return;
-  SumPartialRowsKernel<<<Blocks(target.size(), 32), dim3(32, kGroups), 0, context.stream()>>>(
+  SumPartialRowsKernel<<<Blocks(target.size(), 32), dim3(32, kSumGroups), 0, context.stream()>>>(
       partials, count, stride, target.size(), accumulate, target.as<float>());
   CheckLaunch("adding partial sums");
 }

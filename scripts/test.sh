@@ -52,8 +52,8 @@ sources() {
 
 check_format() {
   local count
-  count=$(sources '*.cc' '*.h' '*.cu' | tr -dc '\0' | wc -c)
-  if sources '*.cc' '*.h' '*.cu' | xargs -0 clang-format-14 --dry-run -Werror; then
+  count=$(sources '*.cc' '*.h' '*.cu' '*.cuh' | tr -dc '\0' | wc -c)
+  if sources '*.cc' '*.h' '*.cu' '*.cuh' | xargs -0 clang-format-14 --dry-run -Werror; then
     record format "$count files, as clang-format wants them"
   else
     record format "FAILED; clang-format-14 -i puts the files named above right"

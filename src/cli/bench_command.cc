@@ -21,7 +21,7 @@ class BenchCommand final : public Command {
     options.Rest("key=value", overrides_, "Settings, as memory.schedule=resident");
     options.Number("device-memory-gb", device_gb_, "Cap on device memory (0: the default)");
     options.Number("host-memory-gb", host_gb_, "Host memory there is (0: what the system says)");
-    options.Text("schedule", schedule_, "resident, interval, or a schedule file");
+    options.Text("schedule", schedule_, "solve, resident, interval, paper, or a schedule file");
     options.Whole("steps", options_.steps, "Steps that count");
     options.Text("json", json_, "Write the result to this file, too");
   }

@@ -20,7 +20,7 @@ class SimulateCommand final : public Command {
   void Define(OptionList& options) override {
     options.Positional("config", config_, "Configuration file (YAML)");
     options.Rest("key=value", overrides_, "Settings that go before the file's");
-    options.Text("schedule", schedule_, "resident, interval, or a schedule file");
+    options.Text("schedule", schedule_, "solve, resident, interval, paper, or a schedule file");
     options.Text("trace", trace_, "Write a Chrome/Perfetto trace to this file");
   }
   int Run() override {

@@ -86,6 +86,10 @@ class Device {
   // Host memory that copies reach at full speed (pinned, where that means something).
   virtual std::unique_ptr<MemoryBlock> AllocateHost(int64_t bytes) = 0;
 
+  // Bytes of device memory that this process holds, with what the driver takes for itself, as the
+  // driver reports it; 0 where there is no driver.
+  virtual int64_t UsedBytes() const { return 0; }
+
   // Whether the lanes look at the Demand of work; computing it for each instruction is not free.
   virtual bool models_time() const = 0;
 

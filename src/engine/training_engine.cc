@@ -1,10 +1,12 @@
 #include "engine/training_engine.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <utility>
 
 #include "core/error.h"
+#include "core/thread_pool.h"
 
 namespace lazytrain {
 
@@ -30,14 +32,17 @@ UnitMemory TrainingEngine::MemoryOf(size_t unit) const {
 void TrainingEngine::LoadWeights(
     const std::function<void(const UnitSpec&, const UnitMemory&)>& fill) {
   const PersistentLayout& layout = programs_.persistent();
-  for (size_t u = 0; u < layout.units.size(); ++u) {
+  // Units one beside the other: filling tens of billions of bytes takes one core minutes.
+  ThreadPool threads(AvailableCores());
+  threads.Run(static_cast<int64_t>(layout.units.size()), [&](int64_t unit) {
+    const auto u = static_cast<size_t>(unit);
     const UnitBuffers& buffers = layout.units[u];
     for (const int zeroed : {buffers.master_low, buffers.moment1, buffers.moment2}) {
       if (zeroed < 0) continue;
       std::memset(At(zeroed), 0, static_cast<size_t>(layout.buffers[zeroed].bytes));
     }
     fill(programs_.model().units[u], MemoryOf(u));
-  }
+  });
   pending_.reset();
   drained_ = true;
   optimizer_steps_ = 0;

@@ -36,8 +36,8 @@ class TrainingEngine {
   TrainingEngine(Device& device, const ProgramSet& programs, const CostModel& cost,
                  const EngineOptions& options);
 
-  // Calls `fill` with each unit's host memory, then brings to the device what stays there. Moments
-  // start at 0.
+  // Calls `fill` with each unit's host memory, several at once on threads of their own, then brings
+  // to the device what stays there. Moments start at 0.
   void LoadWeights(const std::function<void(const UnitSpec&, const UnitMemory&)>& fill);
 
   // Applies the update that is pending, computes the step's losses and gradients, and leaves an

@@ -2,6 +2,9 @@
 
 #include "core/error.h"
 #include "ops/cpu/kernels.h"
+#ifdef LAZYTRAIN_HAS_CUDA
+#include "ops/cuda/kernels.h"
+#endif
 
 namespace lazytrain {
 
@@ -23,8 +26,19 @@ KernelFunction KernelTable::Find(const Op& op, Direction direction) const {
   return direction == Direction::kForward ? kernel.forward : kernel.backward;
 }
 
+int64_t KernelTable::WorkspaceBytes(const Op& op, Direction direction,
+                                    const RowCounts& capacity) const {
+  const auto found = kernels_.find(op.type());
+  const bool own = found != kernels_.end() && found->second.workspace != nullptr;
+  return own ? found->second.workspace(op, direction, capacity)
+             : op.WorkspaceBytes(direction, capacity);
+}
+
 const KernelTable& KernelsFor(const Device& device) {
   if (device.backend() == "cpu") return cpu::Kernels();
+#ifdef LAZYTRAIN_HAS_CUDA
+  if (device.backend() == "cuda") return cuda::Kernels();
+#endif
   throw InternalError("no kernels for the backend '{}'", device.backend());
 }
 

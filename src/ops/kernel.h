@@ -38,7 +38,7 @@ struct OpArgs {
   std::vector<TensorView> d_weights;
   std::vector<bool> accumulate_weights;
 
-  void* workspace = nullptr;  // Op::WorkspaceBytes(direction, capacity) bytes, contents undefined
+  void* workspace = nullptr;  // KernelTable::WorkspaceBytes(...) bytes, contents undefined
   BatchLayout batch;
 };
 
@@ -46,9 +46,13 @@ struct OpArgs {
 // same bits, whatever else runs and however many threads there are.
 using KernelFunction = void (*)(const Op& op, const OpArgs& args, LaneContext& context);
 
+// Scratch memory of one call; as Op::WorkspaceBytes a constant of the op and the capacity.
+using WorkspaceFunction = int64_t (*)(const Op& op, Direction direction, const RowCounts& capacity);
+
 struct Kernel {
   KernelFunction forward = nullptr;
   KernelFunction backward = nullptr;
+  WorkspaceFunction workspace = nullptr;  // null: what Op::WorkspaceBytes says
 };
 
 class KernelTable {
@@ -65,6 +69,9 @@ class KernelTable {
   bool Has(const Op& op, Direction direction) const;
   // Throws Error naming the op when this backend cannot run it (an op for planning only).
   KernelFunction Find(const Op& op, Direction direction) const;
+
+  // What a call of the op's kernel wants as workspace; for an op without kernels, what it says.
+  int64_t WorkspaceBytes(const Op& op, Direction direction, const RowCounts& capacity) const;
 
  private:
   std::string backend_;

@@ -3,6 +3,9 @@
 #include "core/error.h"
 #include "core/units.h"
 #include "ops/cpu/unit_kernels.h"
+#ifdef LAZYTRAIN_HAS_CUDA
+#include "ops/cuda/unit_kernels.h"
+#endif
 
 namespace lazytrain {
 
@@ -18,6 +21,9 @@ const UnitKernels& HostUnitKernels() { return cpu::HostKernels(); }
 
 const UnitKernels& UnitKernelsFor(const Device& device) {
   if (device.backend() == "cpu") return cpu::HostKernels();
+#ifdef LAZYTRAIN_HAS_CUDA
+  if (device.backend() == "cuda") return cuda::DeviceKernels();
+#endif
   throw InternalError("no unit kernels for the backend '{}'", device.backend());
 }
 

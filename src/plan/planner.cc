@@ -11,8 +11,9 @@
 namespace lazytrain {
 namespace {
 
-// Beyond so many, numbers of passes are tried in growing steps.
-constexpr int64_t kEveryPassCount = 12;
+// More passes than this stream weights so often, or leave so little to overlap with, that they have
+// not been worth their programs.
+constexpr int64_t kMostPasses = 12;
 
 double Now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -26,11 +27,9 @@ std::vector<int64_t> PassCounts(const PlannerOptions& options, int64_t micro_bat
     }
     return counts;
   }
-  for (int64_t count = 1; count <= micro_batches;) {
+  for (int64_t count = 1; count <= std::min(micro_batches, kMostPasses); ++count) {
     counts.push_back(count);
-    count += count < kEveryPassCount ? 1 : count / 4;
   }
-  if (counts.back() != micro_batches) counts.push_back(micro_batches);
   return counts;
 }
 

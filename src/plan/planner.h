@@ -11,7 +11,7 @@ namespace lazytrain {
 
 struct PlannerOptions {
   std::vector<Capacity> capacities;  // one for each micro-batch size to try
-  std::vector<int64_t> passes;       // numbers of passes to try; empty: all
+  std::vector<int64_t> passes;       // numbers of passes to try; empty: 1 to 12
   int64_t gradient_bytes = 2;        // of a stored gradient element
   PlanBudget budget;
   PlanSpace space;

@@ -176,7 +176,7 @@ class OpTimer {
         args.accumulate_inputs.push_back(false);
       }
     }
-    args.workspace = Take(base, node.op->WorkspaceBytes(direction, rows_));
+    args.workspace = Take(base, KernelsFor(device_).WorkspaceBytes(*node.op, direction, rows_));
     cu_seqlens_device_ = reinterpret_cast<int32_t*>(Take(base, (rows_.documents + 1) * 4));
     return args;
   }

@@ -63,7 +63,7 @@ class TrainingCompiler {
         timing_(timing),
         writer_("train", model_, *input.persistent, capacity),
         traffic_(writer_, model_, schedule_, input.states, true),
-        flow_(writer_, model_.loss, traffic_, sweeps_.kept) {}
+        flow_(writer_, model_.loss, traffic_, input.kernels, sweeps_.kept) {}
 
   Program Compile() {
     flow_.FetchBatch();
@@ -128,7 +128,7 @@ Program CompileForward(const CompileInput& input, const Capacity& capacity,
   const ModelGraph& model = *input.model;
   ProgramWriter writer(name, model, *input.persistent, capacity);
   UnitTraffic traffic(writer, model, *input.schedule, input.states, false);
-  ValueFlow flow(writer, chain, traffic);
+  ValueFlow flow(writer, chain, traffic, input.kernels);
   const std::vector<std::vector<bool>> runs = PlanForward(chain);
   const StagePlan plan = ForwardStages(chain, runs, capacity.micro_batches);
   const TransferTiming timing = OneAhead(plan);

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "model/graph.h"
+#include "ops/kernel.h"
 #include "plan/capacity.h"
 #include "plan/cost_model.h"
 #include "plan/schedule.h"
@@ -22,6 +23,8 @@ struct CompileInput {
   const Schedule* schedule = nullptr;
   const PersistentLayout* persistent = nullptr;
   StateSpec states;
+  // Whose workspaces the program has room for; null: those of Op::WorkspaceBytes.
+  const KernelTable* kernels = nullptr;
 };
 
 // What the timing of transfers is chosen for: the fastest by the simulator that takes no more

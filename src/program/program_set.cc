@@ -15,7 +15,8 @@ ProgramSet::ProgramSet(ModelGraph model, Schedule schedule, const ProgramSetOpti
       input_{&model_,
              &schedule_,
              &persistent_,
-             {options.training.has_value(), options.gradient_dtype}},
+             {options.training.has_value(), options.gradient_dtype},
+             options.kernels},
       load_(CompileLoad(input_)) {
   if (options.training) {
     training_ = CompileTraining(input_, *options.training, options.tuning);

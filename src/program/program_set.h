@@ -12,6 +12,7 @@ namespace lazytrain {
 
 // Capacities by program; absent: there is no such program.
 struct ProgramSetOptions {
+  const KernelTable* kernels = nullptr;  // as in CompileInput
   DType gradient_dtype = DType::kF32;
   std::optional<Capacity> training;
   std::optional<Capacity> evaluation;

@@ -24,10 +24,11 @@ Operand WholeValue(int buffer, const ValueSpec& spec) {
 }  // namespace
 
 ValueFlow::ValueFlow(ProgramWriter& writer, const SegmentChain& chain, UnitTraffic& traffic,
-                     std::set<ValueId> kept)
+                     const KernelTable* kernels, std::set<ValueId> kept)
     : writer_(writer),
       chain_(chain),
       traffic_(traffic),
+      kernels_(kernels),
       kept_(std::move(kept)),
       runs_(FindRowRuns(chain)),
       chunks_(static_cast<int>(writer.program().capacity.chunks())),
@@ -135,7 +136,9 @@ Operand ValueFlow::StateOperand(int segment, int value) const {
 
 Operand ValueFlow::Workspace(const OpNode& node, Direction direction, const Span& span,
                              const std::string& name) {
-  const int64_t bytes = node.op->WorkspaceBytes(direction, RowsIn(span.chunk == kWhole));
+  const RowCounts& rows = RowsIn(span.chunk == kWhole);
+  const int64_t bytes = kernels_ == nullptr ? node.op->WorkspaceBytes(direction, rows)
+                                            : kernels_->WorkspaceBytes(*node.op, direction, rows);
   if (bytes == 0) return {};
   return writer_.Whole(writer_.NewBuffer(name + " workspace", kDeviceSpace, bytes));
 }

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "ops/kernel.h"
 #include "plan/sweeps.h"
 #include "program/program_writer.h"
 #include "program/row_runs.h"
@@ -16,9 +17,10 @@ namespace lazytrain {
 
 class ValueFlow {
  public:
-  // `kept`: values that wait for backward (none in programs without one).
+  // `kernels`: whose workspaces buffers are made for; null: those of Op::WorkspaceBytes. `kept`:
+  // values that wait for backward (none in programs without one).
   ValueFlow(ProgramWriter& writer, const SegmentChain& chain, UnitTraffic& traffic,
-            std::set<ValueId> kept = {});
+            const KernelTable* kernels, std::set<ValueId> kept = {});
 
   // Copies every tensor of the batch that the chain reads to the device.
   void FetchBatch();
@@ -104,6 +106,7 @@ class ValueFlow {
   ProgramWriter& writer_;
   const SegmentChain& chain_;
   UnitTraffic& traffic_;
+  const KernelTable* kernels_;
   std::set<ValueId> kept_;
   std::vector<RowRuns> runs_;
   int chunks_;

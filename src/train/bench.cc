@@ -77,7 +77,9 @@ Json RunBench(const Config& config, const BenchOptions& options) {
   const RunPlan plan = MakeRunPlan(config, hub, *device);
   const Program& program = plan.programs->training();
   TrainingEngine engine(*device, *plan.programs, plan.demand, plan.engine);
-  const CostModel cost = WithGivenRates(Calibrate(engine, plan.cost), config.hardware);
+  // The planner's measurements are those that the prediction was made from.
+  const CostModel cost =
+      plan.search ? plan.cost : WithGivenRates(Calibrate(engine, plan.cost), config.hardware);
   engine.LoadWeights([&](const UnitSpec& unit, const UnitMemory& memory) {
     InitializeUnit(unit, static_cast<uint64_t>(config.training.seed),
                    hub.NumberOr("initializer_range", 0.02), memory);
@@ -105,6 +107,7 @@ Json RunBench(const Config& config, const BenchOptions& options) {
                {"schedule", plan.programs->schedule().name},
                {"device_bytes", plan.device_bytes()},
                {"device_bytes_used", engine.device_bytes_used()},
+               {"device_bytes_driver", device->UsedBytes()},
                {"host_bytes", plan.programs->PeakBytes(kHostSpace)},
                {"store_bytes", plan.programs->PeakBytes(kStoreSpace)},
                {"arena_over_lower_bound", static_cast<double>(program.peak_bytes[kDeviceSpace]) /

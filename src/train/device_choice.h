@@ -8,8 +8,11 @@
 
 namespace lazytrain {
 
-// `name`: "auto" or "cpu". Throws Error for a device that this build cannot drive. `throttle`: work
-// takes at least as long as its demand says, `host_bytes_per_second` being shared by all of it.
+// `name`: "auto" (the first GPU where this build and this machine have CUDA, else the virtual
+// accelerator), "cpu" (the virtual accelerator), "cuda" or "cuda:N". Throws Error for a device that
+// this build cannot drive or that is not there. `poison`: memory holds NaN until it is written.
+// `throttle`, on the virtual accelerator only: work takes at least as long as its demand says,
+// `host_bytes_per_second` being shared by all of it.
 std::unique_ptr<Device> OpenDevice(const std::string& name, bool poison, bool throttle = false,
                                    double host_bytes_per_second = 0);
 

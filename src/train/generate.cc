@@ -32,7 +32,7 @@ int64_t PrefillTokens(const ModelGraph& model, int64_t prompt, int64_t context) 
 }
 
 std::unique_ptr<ProgramSet> CompileFor(const HubConfig& hub, DType dtype, int64_t prompt,
-                                       const GenerateOptions& options) {
+                                       const GenerateOptions& options, const Device& device) {
   GraphOptions graph;
   graph.dtype = dtype;
   ModelGraph model = BuildModelGraph(hub, graph);
@@ -48,6 +48,7 @@ std::unique_ptr<ProgramSet> CompileFor(const HubConfig& hub, DType dtype, int64_
   Schedule streamed = IntervalSchedule(model, capacity, 1);
   ProgramSetOptions programs;
   programs.prefill = capacity;
+  programs.kernels = &KernelsFor(device);
   auto compiled = std::make_unique<ProgramSet>(model, std::move(resident), programs);
   if (options.device_memory_gb <= 0) return compiled;
   const int64_t cap = BytesFromGB(options.device_memory_gb);
@@ -79,14 +80,15 @@ Generated Generate(const GenerateOptions& options) {
   const Checkpoint checkpoint(folder);
   const std::string stored = hub.StringOr("dtype", hub.StringOr("torch_dtype", "float32"));
   const DType dtype = stored == "bfloat16" ? DType::kBF16 : DType::kF32;
-  const std::unique_ptr<ProgramSet> programs = CompileFor(hub, dtype, prompt_size, options);
+  const std::unique_ptr<Device> device = OpenDevice(options.device, false);
+  const std::unique_ptr<ProgramSet> programs =
+      CompileFor(hub, dtype, prompt_size, options, *device);
   CheckNothingLeftOver(checkpoint, programs->model());
   const int64_t context = programs->prefill().capacity.context;
   if (prompt_size >= context + 1) {
     throw UsageError("--prompt: has {} tokens; the model's context is {}; shorten it", prompt_size,
                      context);
   }
-  const std::unique_ptr<Device> device = OpenDevice(options.device, false);
   TrainingEngine engine(*device, *programs, CostModel(), {});
   engine.LoadWeights(
       [&](const UnitSpec& unit, const UnitMemory& memory) { ReadUnit(checkpoint, unit, memory); });

@@ -12,6 +12,9 @@ namespace {
 
 // The planner's idea of memory is a little off the arena's; its budget is corrected so often.
 constexpr int kCorrections = 3;
+// How much slower than the mixed-integer program's step a simulated one may be before other numbers
+// of passes are looked at.
+constexpr double kOptimism = 1.03;
 // Local search only where a step compiles in less than this.
 constexpr double kQuickCompile = 0.02;
 constexpr double kPolishShare = 0.5;  // of the search's time
@@ -36,7 +39,10 @@ class Search {
     best_.plan = PlanSchedule(*input_.model, *input_.cost, options);
     best_.options = options;
     TryBaselines();
-    if (best_.plan.feasible) Correct(options);
+    if (best_.plan.feasible) {
+      Correct(options, best_.plan);
+      TryFewPasses(options);
+    }
     Polish();
     return std::move(best_);
   }
@@ -51,7 +57,7 @@ class Search {
     const double start = Now();
     const PersistentLayout persistent =
         MakePersistentLayout(*input_.model, schedule, input_.states, 0);
-    const CompileInput compile{input_.model, &schedule, &persistent, input_.states};
+    const CompileInput compile{input_.model, &schedule, &persistent, input_.states, input_.kernels};
     const Program program =
         CompileTraining(compile, capacity, TransferTuning{input_.cost, input_.device_bytes});
     const Tried tried{Simulate(program, FullStep(capacity), *input_.cost).seconds,
@@ -75,14 +81,20 @@ class Search {
     return tried.device_bytes < best.device_bytes;
   }
 
-  // Schedules that need no planner are never beaten by less than they can do.
+  // Schedules that need no planner: what it makes is never worse. Where compiling takes long, only
+  // the first.
   void TryBaselines() {
+    if (!input_.space.groups.empty()) return;
     for (const Capacity& capacity : input_.capacities) {
-      if (!input_.space.groups.empty()) continue;
+      if (best_.plan.feasible &&
+          capacity.micro_batch_tokens != best_.plan.capacity.micro_batch_tokens) {
+        continue;
+      }
       for (const int64_t interval : {1, 2, 4}) {
         Try(Allowed(IntervalSchedule(*input_.model, capacity, interval)), capacity);
+        if (compile_seconds_ > kQuickCompile) break;
       }
-      if (!input_.space.residency) continue;
+      if (!input_.space.residency || compile_seconds_ > kQuickCompile) continue;
       Try(Allowed(ResidentSchedule(*input_.model, capacity)), capacity);
     }
   }
@@ -93,17 +105,36 @@ class Search {
     return schedule;
   }
 
+  // The mixed-integer program lets transfers and compute overlap perfectly; many short passes leave
+  // less room for that than it believes. Where the simulator disagrees, it also judges the best
+  // plans of few passes.
+  void TryFewPasses(PlannerOptions options) {
+    const double believed = best_.plan.estimate.seconds;
+    for (const int64_t passes : {1, 2}) {
+      if (best_.fits && best_.simulated <= kOptimism * believed) return;
+      if (passes == static_cast<int64_t>(best_.plan.schedule.passes.size())) continue;
+      options.passes = {passes};
+      options.seconds = 0.3 * input_.seconds;
+      const PlanResult result = PlanSchedule(*input_.model, *input_.cost, options);
+      if (!result.feasible) continue;
+      const double before = best_.simulated;
+      Correct(options, result);
+      if (best_.simulated < before) best_.plan = result;
+    }
+  }
+
   // Solves again for the best passes with the memory that the arena leaves, or lacks.
-  void Correct(PlannerOptions options) {
-    PlanResult result = best_.plan;
+  void Correct(PlannerOptions options, PlanResult result) {
     options.capacities = {result.capacity};
     options.passes = {static_cast<int64_t>(result.schedule.passes.size())};
     for (int i = 0; i <= kCorrections; ++i) {
       const Tried tried = Try(result.schedule, result.capacity);
       const double left = static_cast<double>(input_.device_bytes - tried.device_bytes);
       const bool good = left >= 0 && left < 0.01 * static_cast<double>(input_.device_bytes);
-      options.seconds = input_.seconds - (Now() - start_);
-      if (good || i == kCorrections || options.seconds <= 0) return;
+      const bool late = best_.fits && Now() - start_ > 2 * input_.seconds;
+      if (good || late || i == kCorrections) return;
+      // However long the search took: a plan that does not fit is none.
+      options.seconds = std::max(input_.seconds - (Now() - start_), 0.2 * input_.seconds);
       options.budget.device_bytes += left > 0 ? 0.9 * left : 1.1 * left;
       result = PlanSchedule(*input_.model, *input_.cost, options);
       if (!result.feasible) return;

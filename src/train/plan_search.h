@@ -12,10 +12,11 @@ struct SearchInput {
   const ModelGraph* model = nullptr;
   const CostModel* cost = nullptr;
   StateSpec states;
-  std::vector<Capacity> capacities;  // one for each micro-batch size to try
-  int64_t device_bytes = 0;          // the cap
+  const KernelTable* kernels = nullptr;  // as in CompileInput
+  std::vector<Capacity> capacities;      // one for each micro-batch size to try
+  int64_t device_bytes = 0;              // the cap
   int64_t host_activation_bytes = 0;
-  std::vector<int64_t> passes;  // numbers to try; empty: all
+  std::vector<int64_t> passes;  // numbers to try; empty: as the planner's
   PlanSpace space;
   double seconds = 20;
 };

@@ -94,19 +94,21 @@ int64_t HostActivationBytes(const Config& config, const ModelGraph& model, const
   if (config.memory.host_activation_gb) return BytesFromGB(*config.memory.host_activation_gb);
   const Schedule resident = ResidentSchedule(model, capacity);
   const int64_t store = MakePersistentLayout(model, resident, states, 0).bytes[kStoreSpace];
-  constexpr double kUse = 0.9;  // of the rest: batches, the program itself, others
-  return std::max<int64_t>(
-      0, static_cast<int64_t>(kUse * static_cast<double>(HostMemory(config) - store)));
+  // For the system, this program and the driver's tables of pinned pages.
+  constexpr double kOthers = 0.08;
+  const auto total = static_cast<double>(HostMemory(config));
+  return std::max<int64_t>(0, static_cast<int64_t>((1 - kOthers) * total) - store);
 }
 
 PlannedStep Solve(const Config& config, const ModelGraph& model, const StateSpec& states,
-                  const CostModel& cost) {
+                  const CostModel& cost, const KernelTable& kernels, int64_t device_bytes) {
   SearchInput input;
   input.model = &model;
   input.cost = &cost;
   input.states = states;
+  input.kernels = &kernels;
   input.capacities = CapacitiesOf(config);
-  input.device_bytes = BytesFromGB(config.memory.device_memory_gb);
+  input.device_bytes = device_bytes;
   input.host_activation_bytes =
       HostActivationBytes(config, model, states, input.capacities.front());
   input.seconds = config.memory.solve_seconds;
@@ -157,6 +159,8 @@ NumericsKey MakeKey(const Config& config, const ModelGraph& model, const Schedul
                     const Capacity& capacity, DType gradient_dtype, const Device& device) {
   NumericsKey key;
   key.device = device.backend();
+  // The virtual accelerator's bits are those of any host; a GPU's depend on its model.
+  if (device.backend() != "cpu") key.device += ": " + device.description();
   key.libraries = KernelsFor(device).libraries();
   Digest ops;
   for (const Segment& segment : model.loss) {
@@ -182,14 +186,14 @@ void CheckSequenceLength(const Config& config, const HubConfig& hub, const Model
 }
 
 void CheckDeviceMemory(const Config& config, const RunPlan& plan) {
-  if (plan.device_bytes() <= plan.device_cap) return;
+  if (plan.device_bytes() + plan.device_fixed <= plan.device_cap) return;
   throw UsageError(
       "{}: {} GB of device memory are too little for this model under schedule '{}' with "
       "micro-batches of {} tokens; the smallest that works is {:.6f} GB (or lower "
       "memory.checkpoint_interval, memory.micro_batch_tokens or dataset.max_seq_len)",
       config.Place("memory.device_memory_gb"), config.memory.device_memory_gb,
       plan.programs->schedule().name, plan.programs->schedule().micro_batch_tokens,
-      RoundUpToGB(plan.device_bytes()));
+      RoundUpToGB(plan.device_bytes() + plan.device_fixed));
 }
 
 void CheckHostMemory(const Config& config, const RunPlan& plan) {
@@ -283,23 +287,27 @@ RunPlan MakeRunPlan(const Config& config, const HubConfig& hub, Device& device) 
   const std::string& gradients = config.optimizer.gradients;
   const bool bf16 = gradients == "bf16" || (gradients == "auto" && plan.dtype == DType::kBF16);
   options.gradient_dtype = bf16 ? DType::kBF16 : DType::kF32;
+  plan.device_cap = BytesFromGB(config.memory.device_memory_gb);
   Capacity capacity = CapacityOf(config);
   Schedule schedule;
   if (IsSolved(config)) {
     plan.cost = BelievedCosts(config, device, model);
-    plan.search = Solve(config, model, {true, options.gradient_dtype}, plan.cost);
+    plan.device_fixed = device.UsedBytes();
+    plan.search = Solve(config, model, {true, options.gradient_dtype}, plan.cost,
+                        KernelsFor(device), plan.device_cap - plan.device_fixed);
     capacity = plan.search->capacity;
     schedule = plan.search->schedule;
     schedule.name = config.memory.schedule;
   } else {
     plan.cost = WithGivenRates(CostModel(), config.hardware);
+    plan.device_fixed = device.UsedBytes();
     schedule = MakeSchedule(config, model, capacity);
   }
   options.training = capacity;
+  options.kernels = &KernelsFor(device);
   plan.key = MakeKey(config, model, schedule, capacity, options.gradient_dtype, device);
   NoteKeyDifferences(ScheduleSpec(config), plan.key);
-  plan.device_cap = BytesFromGB(config.memory.device_memory_gb);
-  options.tuning = {&plan.cost, plan.device_cap};
+  options.tuning = {&plan.cost, plan.device_cap - plan.device_fixed};
   plan.programs = std::make_unique<ProgramSet>(std::move(model), std::move(schedule), options);
 
   const OptimizerSettings& optimizer = config.optimizer;

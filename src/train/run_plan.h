@@ -24,6 +24,7 @@ struct RunPlan {
   CostModel demand;  // how long work takes at least, when the device is throttled
   NumericsKey key;
   int64_t device_cap = 0;             // bytes
+  int64_t device_fixed = 0;           // of them, what the driver takes for itself
   std::optional<PlannedStep> search;  // where the planner made the schedule
 
   int64_t device_bytes() const { return programs->PeakBytes(kDeviceSpace); }

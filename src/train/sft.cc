@@ -144,7 +144,8 @@ class SftRun {
     }
     engine_ =
         std::make_unique<TrainingEngine>(*device_, *plan_.programs, plan_.demand, plan_.engine);
-    cost_ = WithGivenRates(Calibrate(*engine_, plan_.cost), config_.hardware);
+    cost_ = plan_.search ? plan_.cost
+                         : WithGivenRates(Calibrate(*engine_, plan_.cost), config_.hardware);
     engine_->LoadWeights([&](const UnitSpec& unit, const UnitMemory& memory) {
       if (checkpoint) {
         ReadUnit(*checkpoint, unit, memory);

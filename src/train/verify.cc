@@ -104,6 +104,7 @@ class Verifier {
     programs.gradient_dtype = options.dtype == DType::kF32 ? DType::kF32 : DType::kBF16;
     programs.training = capacity;
     programs.logits = capacity;
+    programs.kernels = &KernelsFor(*device_);
     programs_ = std::make_unique<ProgramSet>(std::move(model), std::move(schedule), programs);
     EngineOptions engine;
     engine.adamw = {golden_.beta1, golden_.beta2, golden_.eps, golden_.weight_decay};

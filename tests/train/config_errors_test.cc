@@ -207,10 +207,6 @@ TEST_F(ConfigTest, OutOfRange) {
 }
 
 TEST_F(ConfigTest, WhatIsNotBuiltIsRefusedWhenGiven) {
-  EXPECT_EQ(
-      OverrideError("model.device=cuda:0"),
-      "command line: model.device: \"cuda:0\" cannot be used: this build has no CUDA backend; "
-      "remove it, or give auto or cpu");
   EXPECT_EQ(OverrideError("memory.nvme_gb=100"),
             "command line: memory.nvme_gb: 100.0 cannot be used: the NVMe tier is not built yet; "
             "remove it, or give 0.0");
@@ -221,8 +217,7 @@ TEST_F(ConfigTest, WhatIsNotBuiltIsRefusedWhenGiven) {
       OverrideError("optimizer.type=hybrid_adamw_8bit"),
       "command line: optimizer.eight_bit_fraction (given as optimizer.type hybrid_adamw_8bit): "
       "0.02 cannot be used: 8-bit moments are not built yet; remove it, or give 1.0");
-  for (const char* setting : {"memory.schedule=paper",
-                              "training.save_every=500",
+  for (const char* setting : {"training.save_every=500",
                               "training.keep_last=2",
                               "training.resume=auto",
                               "training.resume=runs/a/step-5",
@@ -234,7 +229,6 @@ TEST_F(ConfigTest, WhatIsNotBuiltIsRefusedWhenGiven) {
                               "optimizer.gradients=none",
                               "memory.nvme_dir=/tmp",
                               "memory.nvme_mode=io_uring",
-                              "memory.replan=never",
                               "hardware.profile=profile.json",
                               "hardware.nvme_read_gbps=2",
                               "hardware.nvme_write_gbps=2",

@@ -79,15 +79,14 @@ TEST_F(ConfigTest, DefaultsAreTheTablesButForWhatIsNotBuilt) {
   EXPECT_EQ(config.logging.wandb, "off");
   EXPECT_TRUE(config.logging.trace_steps.empty());
 
-  EXPECT_EQ(config.memory.schedule, "interval");
+  EXPECT_EQ(config.memory.schedule, "solve");
   EXPECT_EQ(config.training.save_every, 0);
   EXPECT_EQ(config.training.keep_last, 0);
   EXPECT_EQ(config.training.resume, "never");
   EXPECT_EQ(
       notes_,
       "note: of the defaults, checkpoints are not built yet: training.save_every is 0 instead "
-      "of 500, training.keep_last is 0 instead of 2, training.resume is never instead of auto; "
-      "the planner is not built yet: memory.schedule is interval instead of solve\n");
+      "of 500, training.keep_last is 0 instead of 2, training.resume is never instead of auto\n");
 }
 
 TEST_F(ConfigTest, NothingToNoteWhenGiven) {
@@ -178,7 +177,7 @@ TEST_F(ConfigTest, WithoutAFile) {
   const Config config = ConfigFromOverrides(overrides);
   EXPECT_EQ(config.training.batch_size, 8);
   EXPECT_EQ(config.training.num_steps, 0);
-  EXPECT_EQ(config.memory.schedule, "interval");
+  EXPECT_EQ(config.memory.schedule, "solve");
   EXPECT_THAT(config.model.name, IsEmpty());
   try {
     const std::vector<std::string> wrong = {"training.batch_size=0"};

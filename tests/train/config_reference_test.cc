@@ -59,7 +59,7 @@ TEST_F(ConfigTest, ResolvedDefaultsHaveNothingToNote) {
   EXPECT_THAT(notes_, IsEmpty());
   EXPECT_THAT(yaml, HasSubstr("training:\n  batch_size: 72                     # examples a step"));
   EXPECT_THAT(yaml, HasSubstr("\n  learning_rate: 1.0e-05             #"));
-  EXPECT_THAT(yaml, HasSubstr("\n  schedule: interval "));
+  EXPECT_THAT(yaml, HasSubstr("\n  schedule: solve "));
 }
 
 TEST_F(ConfigTest, WholeFloatsStayFloats) {

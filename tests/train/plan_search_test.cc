@@ -57,7 +57,7 @@ CostModel CostOf(const Machine& machine) {
 
 Program Compile(const SearchInput& input, const Schedule& schedule, const Capacity& capacity) {
   const PersistentLayout layout = MakePersistentLayout(*input.model, schedule, input.states, 0);
-  return CompileTraining({input.model, &schedule, &layout, input.states}, capacity,
+  return CompileTraining({input.model, &schedule, &layout, input.states, nullptr}, capacity,
                          TransferTuning{input.cost, input.device_bytes});
 }
 

@@ -7,7 +7,6 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstring>
-#include <deque>
 #include <exception>
 #include <mutex>
 #include <optional>
@@ -21,6 +20,7 @@
 #include "device/cpu/cpu_lane_context.h"
 #include "device/cpu/guarded_block.h"
 #include "device/cpu/shared_rate.h"
+#include "device/task_queue.h"
 #include "device/timeline.h"
 
 namespace lazytrain {
@@ -141,11 +141,9 @@ class CpuLane final : public Lane {
         id_(shared.clock.AddLane()),
         pool_(threads),
         context_(pool_),
-        on_end_(std::move(on_end)),
-        thread_([this] { Work(); }) {}
+        on_end_(std::move(on_end)) {}
   ~CpuLane() override {
-    Enqueue(nullptr);
-    thread_.join();
+    queue_.reset();
     on_end_(this);
   }
 
@@ -174,10 +172,7 @@ class CpuLane final : public Lane {
     Run([=](LaneContext&) { std::memcpy(target, source, static_cast<size_t>(bytes)); }, demand);
   }
 
-  void AwaitIdle() {
-    std::unique_lock lock(mutex_);
-    idle_.wait(lock, [this] { return queue_.empty() && !busy_; });
-  }
+  void AwaitIdle() { queue_->AwaitIdle(); }
 
  private:
   template <typename Function>
@@ -195,39 +190,14 @@ class CpuLane final : public Lane {
     if (throttled) throttled->WaitUntilDone();
   }
 
-  void Enqueue(std::function<void()> task) {
-    const std::lock_guard lock(mutex_);
-    queue_.push_back(std::move(task));
-    wake_.notify_one();
-  }
-
-  void Work() {
-    std::unique_lock lock(mutex_);
-    while (true) {
-      wake_.wait(lock, [this] { return !queue_.empty(); });
-      const std::function<void()> task = std::move(queue_.front());
-      queue_.pop_front();
-      if (task == nullptr) return;
-      busy_ = true;
-      lock.unlock();
-      task();
-      lock.lock();
-      busy_ = false;
-      if (queue_.empty()) idle_.notify_all();
-    }
-  }
+  void Enqueue(std::function<void()> task) { queue_->Enqueue(std::move(task)); }
 
   Shared& shared_;
   int id_;
   ThreadPool pool_;
   CpuLaneContext context_;
   std::function<void(CpuLane*)> on_end_;
-  std::mutex mutex_;  // guards what follows
-  std::condition_variable wake_;
-  std::condition_variable idle_;
-  std::deque<std::function<void()>> queue_;
-  bool busy_ = false;
-  std::thread thread_;
+  std::optional<TaskQueue> queue_{std::in_place};  // last: its thread uses all of the above
 };
 
 class VirtualAccelerator final : public Device {

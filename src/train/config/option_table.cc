@@ -51,8 +51,7 @@ void AddModel(std::vector<Option>* options) {
        .help = "where to train; cpu: the virtual accelerator",
        .words = {"auto", "cpu"},
        .otherwise = "cuda:0 (or another index)",
-       .is_otherwise = IsCudaDevice,
-       .availability = {.built = {"auto", "cpu"}, .reason = "this build has no CUDA backend"}});
+       .is_otherwise = IsCudaDevice});
   add({.key = "model.dtype",
        .field = At<&Config::model, &S::dtype>(),
        .default_text = "bfloat16",

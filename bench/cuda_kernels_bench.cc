@@ -1,0 +1,425 @@
+// Time of every CUDA kernel at the shapes of one layer of Qwen2.5-7B, 8192 tokens in documents of
+// 1024: milliseconds, and what that is in GB/s (each operand once) and TFLOP/s.
+#include <cuda_runtime_api.h>
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <functional>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "core/error.h"
+#include "core/units.h"
+#include "device/cuda/cuda_device.h"
+#include "device/cuda/cuda_error.h"
+#include "device/cuda/cuda_lane_context.h"
+#include "ops/attention.h"
+#include "ops/cuda/kernels.h"
+#include "ops/cuda/rows.h"
+#include "ops/cuda/unit_kernels.h"
+#include "ops/embedding.h"
+#include "ops/linear.h"
+#include "ops/lm_head_loss.h"
+#include "ops/qk_norm.h"
+#include "ops/rms_norm.h"
+#include "ops/rope.h"
+#include "ops/swiglu.h"
+
+namespace lazytrain {
+namespace {
+
+using cuda::Check;
+
+constexpr int64_t kTokens = 8192;
+constexpr int64_t kHidden = 3584;
+constexpr int64_t kIntermediate = 18944;
+constexpr int64_t kQHeads = 28;
+constexpr int64_t kKvHeads = 4;
+constexpr int64_t kHeadDim = 128;
+constexpr int64_t kQkv = (kQHeads + 2 * kKvHeads) * kHeadDim;
+constexpr int64_t kVocab = 152064;
+constexpr int kRuns = 11;
+
+RowCounts RowsOf(int64_t document) {
+  RowCounts rows;
+  rows.tokens = kTokens;
+  rows.documents = kTokens / document;
+  rows.longest_document = document;
+  rows.squared_lengths = static_cast<double>(kTokens) * static_cast<double>(document);
+  return rows;
+}
+
+// A GPU, its memory handed out and never taken back, and a clock.
+class Bench {
+ public:
+  Bench()
+      : device_(cuda::MakeCudaDevice({})),
+        memory_(device_->AllocateDevice(int64_t{40} << 30)),
+        lane_(device_->MakeLane(LaneKind::kCompute, "compute")),
+        start_(device_->MakeEvent()),
+        end_(device_->MakeEvent()) {
+    noise_.resize(1 << 22);
+    std::mt19937 random(1);
+    std::normal_distribution<float> normal;
+    for (float& value : noise_) value = normal(random);
+    flushed_ = {Take(kFlushed), DType::kF32, kFlushed / 4 / kFlushCols, kFlushCols};
+    flush_sums_ = {Take(kFlushCols * 4), DType::kF32, 1, kFlushCols};
+    flush_workspace_ = Take(cuda::ColumnSumsWorkspace(flushed_.rows, kFlushCols));
+    first_ = used_;
+    fmt::print("{}; {} held at the start\n", device_->description(),
+               FormatBytes(device_->UsedBytes()));
+    fmt::print("{:<40} {:>9} {:>9} {:>9}\n", "kernel", "ms", "GB/s", "TFLOP/s");
+  }
+
+  Lane& lane() { return *lane_; }
+
+  void* Take(int64_t bytes) {
+    void* address = memory_->base() + used_;
+    used_ += RoundUp(bytes, kAlignment);
+    if (used_ > memory_->bytes()) throw RunError("the benchmark needs more memory");
+    return address;
+  }
+  void Reset() { used_ = first_; }
+
+  // Normal values, repeated.
+  TensorView Random(DType dtype, int64_t rows, int64_t cols, float scale = 1.0f) {
+    const TensorView view{nullptr, dtype, rows, cols};
+    TensorView there = view;
+    there.data = Take(view.bytes());
+    std::vector<std::byte> pattern(noise_.size() * static_cast<size_t>(SizeOf(dtype)));
+    for (size_t i = 0; i < noise_.size(); ++i) {
+      const float value = noise_[i] * scale;
+      if (dtype == DType::kBF16) {
+        reinterpret_cast<BFloat16*>(pattern.data())[i] = ToBFloat16(value);
+      } else {
+        reinterpret_cast<float*>(pattern.data())[i] = value;
+      }
+    }
+    const auto size = static_cast<int64_t>(pattern.size());
+    for (int64_t at = 0; at < view.bytes(); at += size) {
+      Check(cudaMemcpy(there.as<std::byte>() + at, pattern.data(),
+                       static_cast<size_t>(std::min(size, view.bytes() - at)), cudaMemcpyDefault),
+            "filling");
+    }
+    return there;
+  }
+  TensorView Ids(const std::vector<int32_t>& ids) {
+    const auto rows = static_cast<int64_t>(ids.size());
+    TensorView view{Take(rows * 4), DType::kI32, rows, 1};
+    Check(cudaMemcpy(view.data, ids.data(), ids.size() * 4, cudaMemcpyDefault), "filling");
+    return view;
+  }
+
+  // Median time of `work`; before each run caches are filled by reading something else (writing
+  // would leave it to `work` to write that back).
+  double Seconds(const std::function<void(LaneContext&)>& work) {
+    std::vector<double> seconds;
+    for (int run = 0; run < kRuns + 2; ++run) {
+      lane_->Run(
+          [&](LaneContext& context) {
+            cuda::ColumnSums(static_cast<cuda::CudaLaneContext&>(context), flushed_, false,
+                             flush_sums_, flush_workspace_);
+          },
+          {});
+      lane_->Record(*start_);
+      lane_->Run(work, {});
+      lane_->Record(*end_);
+      device_->Synchronize();
+      if (run >= 2) seconds.push_back(end_->seconds() - start_->seconds());
+    }
+    std::nth_element(seconds.begin(), seconds.begin() + kRuns / 2, seconds.end());
+    return seconds[kRuns / 2];
+  }
+
+  void Report(const std::string& name, const OpCost& cost,
+              const std::function<void(LaneContext&)>& work) {
+    const double seconds = Seconds(work);
+    fmt::print("{:<40} {:>9.3f} {:>9.0f} {:>9.1f}\n", name, seconds * 1e3,
+               cost.bytes / seconds / 1e9, cost.flops / seconds / 1e12);
+    std::fflush(stdout);
+  }
+
+ private:
+  std::unique_ptr<Device> device_;
+  std::unique_ptr<MemoryBlock> memory_;
+  std::unique_ptr<Lane> lane_;
+  std::unique_ptr<Event> start_;
+  std::unique_ptr<Event> end_;
+  static constexpr int64_t kFlushed = int64_t{256} << 20;
+  static constexpr int64_t kFlushCols = 8192;
+  int64_t used_ = 0;
+  int64_t first_ = 0;  // behind what every measurement needs
+  TensorView flushed_;
+  TensorView flush_sums_;
+  void* flush_workspace_ = nullptr;
+  std::vector<float> noise_;
+};
+
+// Operands of an op whose values are all of `dtype`; integers and statistics are given.
+struct Call {
+  const Op* op;
+  std::vector<TensorView> inputs;
+  std::vector<TensorView> weights;
+  std::vector<TensorView> outputs;
+};
+
+void Run(Bench& bench, const std::string& name, const Call& call, const RowCounts& rows,
+         bool backward) {
+  OpArgs args;
+  args.inputs = call.inputs;
+  args.weights = call.weights;
+  args.outputs = call.outputs;
+  args.batch.rows = rows;
+  std::vector<int32_t> cu;
+  for (int64_t d = 0; d <= rows.documents; ++d) {
+    cu.push_back(static_cast<int32_t>(d * rows.longest_document));
+  }
+  args.batch.cu_seqlens_host = cu.data();
+  args.batch.cu_seqlens_device = bench.Ids(cu).as<const int32_t>();
+  const auto workspace = [&](Direction direction) {
+    return bench.Take(cuda::Kernels().WorkspaceBytes(*call.op, direction, rows));
+  };
+  args.workspace = workspace(Direction::kForward);
+  const KernelFunction forward = cuda::Kernels().Find(*call.op, Direction::kForward);
+  if (!call.op->backward_computes_outputs()) {
+    bench.Report(name, call.op->Cost(Direction::kForward, rows),
+                 [&](LaneContext& context) { forward(*call.op, args, context); });
+  }
+  if (!backward) return;
+  args.workspace = workspace(Direction::kBackward);
+  for (const TensorView& output : call.outputs) {
+    args.d_outputs.push_back(bench.Random(output.dtype, output.rows, output.cols));
+  }
+  for (size_t i = 0; i < call.inputs.size(); ++i) {
+    const TensorView& input = call.inputs[i];
+    const bool wanted = call.op->differentiable(static_cast<int>(i));
+    args.d_inputs.push_back(wanted ? bench.Random(input.dtype, input.rows, input.cols)
+                                   : TensorView{});
+    args.accumulate_inputs.push_back(false);
+  }
+  if (call.op->residual_input() >= 0) {
+    args.d_inputs[static_cast<size_t>(call.op->residual_input())] = args.d_outputs[0];
+  }
+  if (call.op->in_place()) args.d_inputs[0] = args.d_outputs[0];
+  for (const TensorView& weight : call.weights) {
+    args.d_weights.push_back(bench.Random(DType::kF32, weight.rows, weight.cols));
+    args.accumulate_weights.push_back(true);
+  }
+  const KernelFunction kernel = cuda::Kernels().Find(*call.op, Direction::kBackward);
+  bench.Report(name + " backward", call.op->Cost(Direction::kBackward, rows),
+               [&](LaneContext& context) { kernel(*call.op, args, context); });
+}
+
+void RunLinear(Bench& bench, const std::string& name, int64_t in, int64_t out, bool bias,
+               bool residual) {
+  bench.Reset();
+  Linear op;
+  op.in_features = in;
+  op.out_features = out;
+  op.has_bias = bias;
+  op.has_residual = residual;
+  op.dtype = op.output_dtype = DType::kBF16;
+  Call call{&op, {bench.Random(DType::kBF16, kTokens, in)}, {}, {}};
+  if (residual) call.inputs.push_back(bench.Random(DType::kBF16, kTokens, out));
+  call.weights.push_back(bench.Random(DType::kBF16, out, in, 0.02f));
+  if (bias) call.weights.push_back(bench.Random(DType::kBF16, 1, out));
+  call.outputs.push_back(bench.Random(DType::kBF16, kTokens, out));
+  Run(bench, name, call, RowsOf(1024), true);
+}
+
+void RunAttention(Bench& bench, int64_t document, int64_t q_heads, int64_t kv_heads, int64_t dim,
+                  DType dtype) {
+  bench.Reset();
+  Attention op;
+  op.q_heads = q_heads;
+  op.kv_heads = kv_heads;
+  op.head_dim = dim;
+  op.scale = 1.0f / std::sqrt(static_cast<float>(dim));
+  op.dtype = dtype;
+  const Call call{
+      &op,
+      {bench.Random(dtype, kTokens, (q_heads + 2 * kv_heads) * dim)},
+      {},
+      {bench.Random(dtype, kTokens, q_heads * dim), bench.Random(DType::kF32, kTokens, q_heads)}};
+  Run(bench,
+      fmt::format("attention {} x {}, {}/{} x {} {}", kTokens / document, document, q_heads,
+                  kv_heads, dim, dtype == DType::kBF16 ? "bf16" : "fp32"),
+      call, RowsOf(document), true);
+}
+
+void RunRows(Bench& bench) {
+  const RowCounts rows = RowsOf(1024);
+  const DType dtype = DType::kBF16;
+  bench.Reset();
+  RmsNorm norm;
+  norm.hidden = kHidden;
+  norm.dtype = dtype;
+  Run(bench, "rms_norm",
+      {&norm,
+       {bench.Random(dtype, kTokens, kHidden)},
+       {bench.Random(dtype, 1, kHidden)},
+       {bench.Random(dtype, kTokens, kHidden)}},
+      rows, true);
+  bench.Reset();
+  norm.has_residual = true;
+  Run(bench, "rms_norm with residual",
+      {&norm,
+       {bench.Random(dtype, kTokens, kHidden), bench.Random(dtype, kTokens, kHidden)},
+       {bench.Random(dtype, 1, kHidden)},
+       {bench.Random(dtype, kTokens, kHidden)}},
+      rows, true);
+  bench.Reset();
+  QkNorm qk_norm;
+  qk_norm.q_heads = kQHeads;
+  qk_norm.kv_heads = kKvHeads;
+  qk_norm.head_dim = kHeadDim;
+  qk_norm.dtype = dtype;
+  Run(bench, "qk_norm",
+      {&qk_norm,
+       {bench.Random(dtype, kTokens, kQkv)},
+       {bench.Random(dtype, 1, kHeadDim), bench.Random(dtype, 1, kHeadDim)},
+       {bench.Random(dtype, kTokens, kQkv)}},
+      rows, true);
+  bench.Reset();
+  Rope rope;
+  rope.q_heads = kQHeads;
+  rope.kv_heads = kKvHeads;
+  rope.head_dim = kHeadDim;
+  rope.dtype = dtype;
+  for (int i = 0; i < kHeadDim / 2; ++i) {
+    rope.inverse_frequencies.push_back(std::pow(1e6f, -static_cast<float>(i) / 64.0f));
+  }
+  std::vector<int32_t> positions;
+  for (int64_t t = 0; t < kTokens; ++t) positions.push_back(static_cast<int32_t>(t % 1024));
+  const TensorView qkv = bench.Random(dtype, kTokens, kQkv);
+  Run(bench, "rope", {&rope, {qkv, bench.Ids(positions)}, {}, {qkv}}, rows, true);
+  bench.Reset();
+  Swiglu swiglu;
+  swiglu.intermediate = kIntermediate;
+  swiglu.dtype = dtype;
+  Run(bench, "swiglu",
+      {&swiglu,
+       {bench.Random(dtype, kTokens, 2 * kIntermediate)},
+       {},
+       {bench.Random(dtype, kTokens, kIntermediate)}},
+      rows, true);
+  bench.Reset();
+  Embedding embedding;
+  embedding.vocab_size = kVocab;
+  embedding.hidden = kHidden;
+  embedding.dtype = dtype;
+  std::mt19937 random(2);
+  std::vector<int32_t> ids;
+  // Tokens of a text: a few of them fill much of it.
+  for (int64_t t = 0; t < kTokens; ++t) {
+    const double u = static_cast<double>(random() % 1000000 + 1) / 1e6;
+    ids.push_back(
+        static_cast<int32_t>(std::min(kVocab - 1.0, 30.0 * std::pow(1.0 / u, 1.2) - 30.0)));
+  }
+  Run(bench, "embedding",
+      {&embedding,
+       {bench.Ids(ids)},
+       {bench.Random(dtype, kVocab, kHidden)},
+       {bench.Random(dtype, kTokens, kHidden)}},
+      rows, true);
+}
+
+void RunHead(Bench& bench) {
+  bench.Reset();
+  LmHeadLoss head;
+  head.vocab_size = kVocab;
+  head.hidden = kHidden;
+  head.chunk_rows = 1024;
+  head.dtype = DType::kBF16;
+  std::mt19937 random(3);
+  std::vector<int32_t> targets;
+  for (int64_t t = 0; t < kTokens; ++t) targets.push_back(static_cast<int32_t>(random() % kVocab));
+  const TensorView losses = bench.Random(DType::kF32, kTokens, 1);
+  Run(bench, "lm_head_loss",
+      {&head,
+       {bench.Random(DType::kBF16, kTokens, kHidden), bench.Ids(targets),
+        bench.Random(DType::kF32, kTokens, 1)},
+       {bench.Random(DType::kBF16, kVocab, kHidden, 0.02f)},
+       {losses}},
+      RowsOf(1024), true);
+}
+
+void RunUnit(Bench& bench) {
+  bench.Reset();
+  const int64_t elements = int64_t{kHidden} * 3 * kIntermediate;
+  const double count = static_cast<double>(elements);
+  const std::vector<UnitParameter> parameters = {{elements, 0, 0, DType::kBF16, true}};
+  const TensorView wide = bench.Random(DType::kF32, 1, elements);
+  const TensorView narrow = bench.Random(DType::kBF16, 1, elements);
+  RoundGradientArgs round;
+  round.parameters = &parameters;
+  round.accumulator = wide.as<float>();
+  round.stored = narrow.data;
+  round.dtype = DType::kBF16;
+  round.partial_sums = static_cast<double*>(bench.Take(PartialSumCount(parameters) * 8));
+  bench.Report("round_gradient", {0, 6 * count},
+               [&](LaneContext& c) { cuda::DeviceKernels().round_gradient(round, c); });
+  WidenGradientArgs widen;
+  widen.parameters = &parameters;
+  widen.accumulator = wide.as<float>();
+  widen.stored = narrow.data;
+  widen.dtype = DType::kBF16;
+  widen.add = true;
+  bench.Report("widen_gradient, added", {0, 10 * count},
+               [&](LaneContext& c) { cuda::DeviceKernels().widen_gradient(widen, c); });
+  AdamWArgs adamw;
+  adamw.parameters = &parameters;
+  adamw.weights = bench.Random(DType::kBF16, 1, elements).as<std::byte>();
+  adamw.master_low = static_cast<int16_t*>(bench.Random(DType::kBF16, 1, elements).data);
+  adamw.moment1 = wide.as<float>();
+  adamw.moment2 = bench.Random(DType::kF32, 1, elements).as<float>();
+  adamw.gradient = narrow.data;
+  adamw.gradient_dtype = DType::kBF16;
+  bench.Report("adamw", {0, 26 * count},
+               [&](LaneContext& c) { cuda::DeviceKernels().adamw(adamw, c); });
+}
+
+void RunCopy(Bench& bench) {
+  bench.Reset();
+  const int64_t bytes = int64_t{2} << 30;
+  void* from = bench.Random(DType::kF32, 1, bytes / 4).data;
+  void* to = bench.Take(bytes);
+  bench.Report("copy on the device", {0, 2.0 * static_cast<double>(bytes)}, [&](LaneContext& c) {
+    Check(cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), cudaMemcpyDefault,
+                          static_cast<cuda::CudaLaneContext&>(c).stream()),
+          "copying");
+  });
+}
+
+void RunAll() {
+  Bench bench;
+  RunCopy(bench);
+  RunRows(bench);
+  RunUnit(bench);
+  RunLinear(bench, "linear qkv (bias)", kHidden, kQkv, true, false);
+  RunLinear(bench, "linear out (residual)", kQHeads * kHeadDim, kHidden, false, true);
+  RunLinear(bench, "linear gate_up", kHidden, 2 * kIntermediate, false, false);
+  RunLinear(bench, "linear down (residual)", kIntermediate, kHidden, false, true);
+  RunHead(bench);
+  for (const int64_t document : {128, 1024, 8192}) {
+    RunAttention(bench, document, kQHeads, kKvHeads, kHeadDim, DType::kBF16);
+  }
+  RunAttention(bench, 1024, 24, 4, 256, DType::kBF16);
+  RunAttention(bench, 1024, 32, 8, 64, DType::kBF16);
+  RunAttention(bench, 1024, kQHeads, kKvHeads, kHeadDim, DType::kF32);
+}
+
+}  // namespace
+}  // namespace lazytrain
+
+int main() {
+  try {
+    lazytrain::RunAll();
+  } catch (const lazytrain::Error& error) {
+    fmt::print(stderr, "error: {}\n", error.what());
+    return error.exit_status();
+  }
+  return 0;
+}

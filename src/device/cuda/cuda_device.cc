@@ -1,0 +1,178 @@
+#include "device/cuda/cuda_device.h"
+
+#include <cuda_runtime_api.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/error.h"
+#include "core/thread_pool.h"
+#include "device/cuda/architecture.h"
+#include "device/cuda/cuda_error.h"
+#include "device/cuda/cuda_event.h"
+#include "device/cuda/driver_memory.h"
+#include "device/cuda/host_lane.h"
+#include "device/cuda/memory_blocks.h"
+#include "device/cuda/shared_state.h"
+#include "device/cuda/stream_lane.h"
+
+namespace lazytrain::cuda {
+namespace {
+
+// "13.0" of 13000.
+std::string VersionText(int version) {
+  return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
+}
+
+void CheckDriverVersion() {
+  int driver = 0;
+  int runtime = 0;
+  Check(cudaDriverGetVersion(&driver), "reading the driver's version");
+  Check(cudaRuntimeGetVersion(&runtime), "reading the CUDA runtime's version");
+  if (driver == 0) {
+    throw RunError(
+        "there is no NVIDIA driver on this machine; install driver 580 or newer, or use the device "
+        "cpu, the virtual accelerator");
+  }
+  if (driver / 1000 < runtime / 1000) {
+    throw RunError(
+        "the NVIDIA driver is for CUDA {} and this program for CUDA {}; install driver 580 or "
+        "newer",
+        VersionText(driver), VersionText(runtime));
+  }
+}
+
+int DeviceCount() {
+  int count = 0;
+  const cudaError_t status = cudaGetDeviceCount(&count);
+  if (status == cudaSuccess) return count;
+  cudaGetLastError();
+  if (status == cudaErrorNoDevice) return 0;
+  CheckDriverVersion();
+  Check(status, "looking for GPUs");
+  return 0;
+}
+
+void CheckDevice(int index) {
+  CheckDriverVersion();
+  const int count = DeviceCount();
+  if (count == 0) {
+    throw RunError(
+        "the NVIDIA driver finds no GPU; check nvidia-smi and CUDA_VISIBLE_DEVICES, or use the "
+        "device cpu, the virtual accelerator");
+  }
+  if (index >= count) {
+    throw UsageError("device 'cuda:{}': there are {} GPUs, counted from 0", index, count);
+  }
+}
+
+// Fails before anything is allocated where the build's kernels cannot run.
+void CheckArchitecture(int index) {
+  if (KernelsLoad()) return;
+  int major = 0;
+  int minor = 0;
+  cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, index);
+  cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, index);
+  throw RunError(
+      "this program was built for sm_{} and the GPU is an sm_{}{}; build it with "
+      "-DLAZYTRAIN_CUDA_ARCH={}{}",
+      BuiltArchitecture(), major, minor, major, minor);
+}
+
+class CudaDevice final : public Device {
+ public:
+  explicit CudaDevice(const CudaDeviceOptions& options)
+      : memory_(options.index), poison_(options.poison), shared_(Open(options.index)) {
+    cudaDeviceProp properties;
+    Check(cudaGetDeviceProperties(&properties, options.index), "reading the GPU's properties");
+    name_ = properties.name;
+    Check(cudaDeviceGetStreamPriorityRange(&low_priority_, &high_priority_), "reading priorities");
+  }
+
+  std::string_view backend() const override { return "cuda"; }
+  std::string description() const override { return name_; }
+  std::unique_ptr<MemoryBlock> AllocateDevice(int64_t bytes) override {
+    return std::make_unique<DeviceBlock>(bytes, poison_);
+  }
+  std::unique_ptr<MemoryBlock> AllocateHost(int64_t bytes) override {
+    return std::make_unique<PinnedBlock>(bytes, AvailableCores());
+  }
+  bool models_time() const override { return false; }
+  int64_t UsedBytes() const override { return memory_.ProcessBytes(); }
+
+  std::unique_ptr<Lane> MakeLane(LaneKind kind, std::string /*name*/) override {
+    switch (kind) {
+      case LaneKind::kCompute:
+        return MakeStreamLane(high_priority_);
+      case LaneKind::kHostToDevice:
+      case LaneKind::kDeviceToHost:
+        return MakeStreamLane(low_priority_);
+      case LaneKind::kNvmeRead:
+      case LaneKind::kNvmeWrite:
+        return MakeHostLane(1);
+      case LaneKind::kHost:
+        return MakeHostLane(AvailableCores());
+    }
+    throw InternalError("a lane of no known kind");
+  }
+  std::unique_ptr<Event> MakeEvent() override { return std::make_unique<CudaEvent>(); }
+  void Reset(Event& event) override { static_cast<CudaEvent&>(event).Reset(); }
+
+  void Synchronize() override {
+    // Streams first: where the driver failed, host lanes learn from it that nobody will call them.
+    for (StreamLane* lane : streams_) lane->Synchronize();
+    for (HostLane* lane : hosts_) lane->AwaitIdle();
+    shared_.EndEpoch();
+    shared_.Rethrow();
+  }
+
+ private:
+  static int Open(int index) {
+    CheckDevice(index);
+    // A thread that waits for the GPU sleeps: its core belongs to the optimizer.
+    Check(cudaInitDevice(index, cudaDeviceScheduleBlockingSync, cudaInitDeviceFlagsAreValid),
+          "opening the GPU");
+    Check(cudaSetDevice(index), "opening the GPU");
+    CheckArchitecture(index);
+    return index;
+  }
+
+  std::unique_ptr<Lane> MakeStreamLane(int priority) {
+    auto lane = std::make_unique<StreamLane>(
+        shared_, priority, [this](StreamLane* ended) { std::erase(streams_, ended); });
+    streams_.push_back(lane.get());
+    return lane;
+  }
+  std::unique_ptr<Lane> MakeHostLane(int threads) {
+    auto lane = std::make_unique<HostLane>(shared_, threads,
+                                           [this](HostLane* ended) { std::erase(hosts_, ended); });
+    hosts_.push_back(lane.get());
+    return lane;
+  }
+
+  DriverMemory memory_;  // first: it reads what is taken before this process takes anything
+  bool poison_;
+  SharedState shared_;
+  std::string name_;
+  int low_priority_ = 0;
+  int high_priority_ = 0;
+  std::vector<StreamLane*> streams_;
+  std::vector<HostLane*> hosts_;
+};
+
+}  // namespace
+
+bool HasCudaDevice() {
+  int count = 0;
+  const bool found = cudaGetDeviceCount(&count) == cudaSuccess && count > 0;
+  cudaGetLastError();
+  return found;
+}
+
+std::unique_ptr<Device> MakeCudaDevice(const CudaDeviceOptions& options) {
+  return std::make_unique<CudaDevice>(options);
+}
+
+}  // namespace lazytrain::cuda

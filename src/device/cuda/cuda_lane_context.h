@@ -1,0 +1,40 @@
+// Where CUDA kernels are enqueued.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <map>
+#include <memory>
+#include <typeindex>
+
+#include "device/cuda/device_fault.h"
+#include "device/device.h"
+
+namespace lazytrain::cuda {
+
+class CudaLaneContext final : public LaneContext {
+ public:
+  // `fault` lies in pinned memory and outlives the lane.
+  CudaLaneContext(cudaStream_t stream, int multiprocessors, DeviceFault* fault)
+      : stream_(stream), multiprocessors_(multiprocessors), fault_(fault) {}
+
+  cudaStream_t stream() const { return stream_; }
+  int multiprocessors() const { return multiprocessors_; }
+  DeviceFault* fault() const { return fault_; }
+
+  // The lane's own T (a library handle with what was learnt for it), made by its first use.
+  template <typename T>
+  T& Library() {
+    std::shared_ptr<void>& library = libraries_[typeid(T)];
+    if (library == nullptr) library = std::make_shared<T>();
+    return *static_cast<T*>(library.get());
+  }
+
+ private:
+  cudaStream_t stream_;
+  int multiprocessors_;
+  DeviceFault* fault_;
+  std::map<std::type_index, std::shared_ptr<void>> libraries_;
+};
+
+}  // namespace lazytrain::cuda

@@ -1,0 +1,192 @@
+#include <algorithm>
+
+#include "ops/cuda/documents.cuh"
+#include "ops/cuda/kernels.h"
+#include "ops/cuda/launch.h"
+#include "ops/cuda/vectors.cuh"
+#include "ops/rope.h"
+
+namespace lazytrain::cuda {
+namespace {
+
+constexpr int kThreads = 256;
+// Frequencies travel with the launch; its arguments hold 4 kB.
+constexpr int kMaxFrequencies = 256;
+
+struct RopeShape {
+  int turning_heads;  // queries and keys
+  int heads;          // and values
+  int head_dim;
+  int frequencies;  // of one set
+  bool interleaved;
+  bool has_long;
+  bool in_place;
+  bool accumulate;
+  float scaling;
+  float direction;  // 1 forward, -1 back
+  float dynamic_factor;  // 0: none
+  int64_t first_row;     // of the rows, in the micro-batch
+  int64_t cached;        // tokens of the document before the micro-batch
+  int64_t long_beyond;
+  Documents documents;
+  float inverse[kMaxFrequencies];
+  float long_inverse[kMaxFrequencies];
+};
+
+struct Turn {
+  float cosine;
+  float sine;
+};
+
+// Channels (low, high) of a pair, N pairs at a time.
+template <typename T, int N>
+__device__ void TurnHalves(const RopeShape& shape, const Turn* turns, const T* from, T* to) {
+  const int half = shape.frequencies;
+  const bool add = shape.accumulate && !shape.in_place;
+  for (int i = static_cast<int>(threadIdx.x) * N; i < shape.turning_heads * half;
+       i += kThreads * N) {
+    const int head = i / half;
+    const int pair = i - head * half;
+    const int low = head * shape.head_dim + pair;
+    const auto x = Vec<T, N>::Load(from + low);
+    const auto y = Vec<T, N>::Load(from + low + half);
+    float a[N];
+    float b[N];
+#pragma unroll
+    for (int k = 0; k < N; ++k) {
+      const Turn turn = turns[pair + k];
+      a[k] = AsFloat(x.at[k]) * turn.cosine - AsFloat(y.at[k]) * turn.sine;
+      b[k] = AsFloat(y.at[k]) * turn.cosine + AsFloat(x.at[k]) * turn.sine;
+    }
+    PutVec<T, N>(to + low, a, add);
+    PutVec<T, N>(to + low + half, b, add);
+  }
+}
+
+// A pair is two neighbours.
+template <typename T>
+__device__ void TurnNeighbours(const RopeShape& shape, const Turn* turns, const T* from, T* to) {
+  const bool add = shape.accumulate && !shape.in_place;
+  for (int i = static_cast<int>(threadIdx.x); i < shape.turning_heads * shape.frequencies;
+       i += kThreads) {
+    const int head = i / shape.frequencies;
+    const int pair = i - head * shape.frequencies;
+    const int low = head * shape.head_dim + 2 * pair;
+    const float x = AsFloat(from[low]);
+    const float y = AsFloat(from[low + 1]);
+    const float a[1] = {x * turns[pair].cosine - y * turns[pair].sine};
+    const float b[1] = {y * turns[pair].cosine + x * turns[pair].sine};
+    PutVec<T, 1>(to + low, a, add);
+    PutVec<T, 1>(to + low + 1, b, add);
+  }
+}
+
+// What does not turn: channels past the rotary ones, and the values.
+template <typename T>
+__device__ void PassOn(const RopeShape& shape, const T* from, T* to) {
+  const int rotary = 2 * shape.frequencies;
+  for (int i = static_cast<int>(threadIdx.x); i < shape.heads * shape.head_dim; i += kThreads) {
+    const int head = i / shape.head_dim;
+    if (head < shape.turning_heads && i - head * shape.head_dim < rotary) continue;
+    const float value[1] = {AsFloat(from[i])};
+    PutVec<T, 1>(to + i, value, shape.accumulate);
+  }
+}
+
+// A block a token.
+template <typename T, int N>
+__global__ void TurnKernel(const __grid_constant__ RopeShape shape, const int32_t* positions,
+                           const T* from, T* to) {
+  __shared__ Turn turns[kMaxFrequencies];
+  const int64_t row = blockIdx.x;
+  int64_t tokens = 0;
+  if (shape.long_beyond > 0) {
+    tokens = shape.documents.LengthAt(shape.first_row + row) + shape.cached;
+  }
+  const bool is_long = shape.long_beyond > 0 && tokens > shape.long_beyond;
+  float stretch = 1.0f;
+  if (is_long && shape.dynamic_factor > 0.0f) {
+    const float ratio = static_cast<float>(tokens) / static_cast<float>(shape.long_beyond);
+    stretch = shape.dynamic_factor * (ratio - 1.0f) + 1.0f;
+  }
+  const auto position = static_cast<float>(positions[row]);
+  for (int i = static_cast<int>(threadIdx.x); i < shape.frequencies; i += kThreads) {
+    float inverse = is_long && shape.has_long ? shape.long_inverse[i] : shape.inverse[i];
+    if (stretch != 1.0f) {
+      const auto share = static_cast<float>(i) / static_cast<float>(shape.frequencies - 1);
+      inverse *= powf(stretch, -share);
+    }
+    const float angle = position * inverse;
+    float sine = 0.0f;
+    float cosine = 0.0f;
+    sincosf(angle, &sine, &cosine);
+    turns[i] = {cosine * shape.scaling, sine * shape.scaling * shape.direction};
+  }
+  __syncthreads();
+  const int64_t start = row * shape.heads * shape.head_dim;
+  if (!shape.in_place) PassOn(shape, from + start, to + start);
+  if (shape.interleaved) {
+    TurnNeighbours(shape, turns, from + start, to + start);
+  } else {
+    TurnHalves<T, N>(shape, turns, from + start, to + start);
+  }
+}
+
+RopeShape ShapeOf(const Rope& op, const BatchLayout& batch, float direction) {
+  const size_t frequencies = op.inverse_frequencies.size();
+  if (frequencies > kMaxFrequencies) {
+    RefuseSize("rope over channels", static_cast<int64_t>(2 * frequencies), 2 * kMaxFrequencies);
+  }
+  RopeShape shape = {};
+  shape.turning_heads = static_cast<int>(op.q_heads + op.kv_heads);
+  shape.heads = static_cast<int>(op.q_heads + 2 * op.kv_heads);
+  shape.head_dim = static_cast<int>(op.head_dim);
+  shape.frequencies = static_cast<int>(frequencies);
+  shape.interleaved = op.interleaved;
+  shape.has_long = !op.long_inverse_frequencies.empty();
+  shape.scaling = op.scaling;
+  shape.direction = direction;
+  shape.long_beyond = op.long_beyond;
+  shape.dynamic_factor = static_cast<float>(op.dynamic_factor);
+  shape.first_row = batch.first_row;
+  shape.cached = batch.rows.cached;
+  shape.documents = DocumentsOf(batch);
+  std::copy(op.inverse_frequencies.begin(), op.inverse_frequencies.end(), shape.inverse);
+  std::copy(op.long_inverse_frequencies.begin(), op.long_inverse_frequencies.end(),
+            shape.long_inverse);
+  return shape;
+}
+
+void TurnAll(const Rope& op, const OpArgs& args, const TensorView& from, bool accumulate,
+             float direction, const TensorView& to, LaneContext& context) {
+  if (from.rows == 0) return;
+  RopeShape shape = ShapeOf(op, args.batch, direction);
+  shape.in_place = from.data == to.data;
+  shape.accumulate = accumulate;
+  WithElementType(from.dtype, [&](auto element) {
+    using T = decltype(element);
+    const bool aligned =
+        IsAligned(from.data) && IsAligned(to.data) && op.head_dim % (16 / sizeof(T)) == 0;
+    WithWidth<T>(shape.frequencies, aligned, [&](auto width) {
+      TurnKernel<T, decltype(width)::value>
+          <<<Blocks(from.rows, 1), kThreads, 0, Cuda(context).stream()>>>(
+              shape, args.inputs[1].as<const int32_t>(), from.as<const T>(), to.as<T>());
+    });
+  });
+  CheckLaunch("rope");
+}
+
+}  // namespace
+
+void RopeForward(const Op& base, const OpArgs& args, LaneContext& context) {
+  TurnAll(static_cast<const Rope&>(base), args, args.inputs[0], false, 1.0f, args.outputs[0],
+          context);
+}
+
+void RopeBackward(const Op& base, const OpArgs& args, LaneContext& context) {
+  if (!args.d_inputs[0].present()) return;
+  TurnAll(static_cast<const Rope&>(base), args, args.d_outputs[0], args.accumulate_inputs[0], -1.0f,
+          args.d_inputs[0], context);
+}
+
+}  // namespace lazytrain::cuda

@@ -101,6 +101,14 @@ class Process {
   int status_ = -1;
 };
 
+// Of asking for a GPU that is not there: a build without CUDA refuses the setting, one with it finds
+// no driver or no such device.
+#ifdef LAZYTRAIN_HAS_CUDA
+inline constexpr int kNoGpuStatus = 1;
+#else
+inline constexpr int kNoGpuStatus = 2;
+#endif
+
 // Exactly one `error: ` line, the last one, that holds all of `parts`; before it notes and
 // warnings.
 inline void ExpectError(const Outcome& outcome, int status, const Words& parts) {

@@ -34,7 +34,7 @@ TEST_F(SftErrors, Settings) {
       {{"memory.nvme_dir=/tmp"}, 2, {"memory.nvme_dir", "not built"}},
       {{"eval.holdout=0.1"}, 2, {"eval.holdout", "not built"}},
       {{"training.save_every=5"}, 2, {"training.save_every", "not built"}},
-      {{"model.device=cuda:0"}, 2, {"model.device", "CUDA", "cpu"}},
+      {{"model.device=cuda:99"}, kNoGpuStatus, {"cpu"}},
       {{"logging.metrics=config.yaml"}, 2, {"logging.metrics", "another name"}},
       {{"logging.metrics=export"}, 2, {"logging.metrics", "another name"}},
       {{"logging.metrics=a/b"}, 2, {"logging.metrics", "file name"}},

@@ -115,6 +115,15 @@ class ScheduleMip {
     LinearSum host_updates;  // of it
   };
 
+  // Between windows.
+  struct Queues {
+    LinearSum ahead;    // GB fetched before they are needed
+    LinearSum unsent;   // GB that wait to be sent off
+    LinearSum updated;  // billions of parameters on the host, so far
+    LinearSum wanted;   // of them, those needed so far
+    LinearSum made;     // those whose gradients are final
+  };
+
   void AddChoices();
   void AddUnitChoices();
   void AddRecomputation();
@@ -125,7 +134,16 @@ class ScheduleMip {
   std::vector<PassKind> PassKinds() const;
   Window ForwardWindow(const PassKind& kind, int segment);
   Window BackwardWindow(const PassKind& kind, int segment);
-  void AddPass(const PassKind& kind);
+  void AddUpdate(int unit, Window& window);
+  void AddGradient(const PassKind& kind, int unit, Window& window);
+  void AddPass(const PassKind& kind, Queues& queues);
+  void StartStep(Queues& queues);
+  void AddWindow(const PassKind& kind, const Window& window, Queues& queues);
+  void EndStep(Queues& queues);
+  void BoundByGradients(const Window& window, Queues& queues);
+  void BoundIdle(int seconds, const LinearSum& h2d, const LinearSum& d2h, const LinearSum& updates);
+  void BoundRates(const LinearSum& time, const LinearSum& h2d, const LinearSum& d2h,
+                  const LinearSum& updates);
   void AddHostMemory();
   LinearSum PersistentBytes() const;
   LinearSum Kept(const ValueId& id) const;
@@ -148,8 +166,6 @@ class ScheduleMip {
   std::vector<int> block_units_;
   LinearSum total_seconds_, recompute_seconds_, exposed_seconds_, h2d_gb_, d2h_gb_;
   int exposed_start_ = kNone;
-  // Queues at the end of the pass before.
-  LinearSum fetched_ahead_, unsent_;
   std::vector<int> device_rows_;
 };
 

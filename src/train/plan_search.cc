@@ -10,8 +10,9 @@
 namespace lazytrain {
 namespace {
 
-// The planner's idea of memory is a little off the arena's; its budget is corrected so often.
+// Budgets that are tried below the cap, and how far they lie apart, of the cap.
 constexpr int kCorrections = 3;
+constexpr double kStep = 0.025;
 // How much slower than the mixed-integer program's step a simulated one may be before other numbers
 // of passes are looked at.
 constexpr double kOptimism = 1.03;
@@ -109,6 +110,7 @@ class Search {
   // less room for that than it believes. Where the simulator disagrees, it also judges the best
   // plans of few passes.
   void TryFewPasses(PlannerOptions options) {
+    if (!input_.passes.empty()) return;
     const double believed = best_.plan.estimate.seconds;
     for (const int64_t passes : {1, 2}) {
       if (best_.fits && best_.simulated <= kOptimism * believed) return;
@@ -123,19 +125,23 @@ class Search {
     }
   }
 
-  // Solves again for the best passes with the memory that the arena leaves, or lacks.
+  // Solves again for the best passes with less memory: the planner's idea of it is a little off the
+  // arena's, and what is left over lets transfers run further ahead than the planner counts with.
+  // The simulator judges.
   void Correct(PlannerOptions options, PlanResult result) {
     options.capacities = {result.capacity};
     options.passes = {static_cast<int64_t>(result.schedule.passes.size())};
-    for (int i = 0; i <= kCorrections; ++i) {
+    const auto cap = static_cast<double>(input_.device_bytes);
+    double budget = cap;
+    for (int i = 0;; ++i) {
       const Tried tried = Try(result.schedule, result.capacity);
-      const double left = static_cast<double>(input_.device_bytes - tried.device_bytes);
-      const bool good = left >= 0 && left < 0.01 * static_cast<double>(input_.device_bytes);
       const bool late = best_.fits && Now() - start_ > 2 * input_.seconds;
-      if (good || late || i == kCorrections) return;
+      if (late || i == kCorrections) return;
+      const double over = static_cast<double>(tried.device_bytes) - cap;
+      budget -= std::max(kStep * cap, 1.1 * over);
+      options.budget.device_bytes = budget;
       // However long the search took: a plan that does not fit is none.
       options.seconds = std::max(input_.seconds - (Now() - start_), 0.2 * input_.seconds);
-      options.budget.device_bytes += left > 0 ? 0.9 * left : 1.1 * left;
       result = PlanSchedule(*input_.model, *input_.cost, options);
       if (!result.feasible) return;
     }

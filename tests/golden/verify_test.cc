@@ -110,23 +110,11 @@ TEST(Verify, NoticesWrongSettings) {
   EXPECT_TRUE(is_off("baichuan_linear_bias", [](Json& c) { c["max_position_embeddings"] = 128; }));
 }
 
-// As training does: longer documents than the model was made for are refused.
-TEST(Verify, RefusesDocumentsBeyondTheContext) {
-  const auto message = [](const std::string& name, int64_t context) -> std::string {
-    try {
-      Verify(Changed(name, "config.json",
-                     [=](Json& config) { config["max_position_embeddings"] = context; }));
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "";
-  };
-  EXPECT_EQ(message("llama_biases", 37), "");
-  EXPECT_THAT(message("llama_biases", 36),
-              HasSubstr("a document has 37 tokens, but the model's context is 36"));
-  // Its factor is 3.
-  EXPECT_THAT(message("llama_dynamic", 23), HasSubstr("the model's context is 69"));
-  EXPECT_EQ(message("llama_dynamic", 24), "");
+// The reference took such documents, too: positions beyond the context are embedded like others.
+TEST(Verify, DocumentsBeyondTheContextRun) {
+  EXPECT_TRUE(Verify(Changed("llama_biases", "config.json", [](Json& config) {
+                config["max_position_embeddings"] = 36;  // the longest has 37 tokens
+              })).ok());
 }
 
 }  // namespace

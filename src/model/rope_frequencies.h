@@ -33,8 +33,8 @@ RopeFrequencies UnscaledFrequencies(double theta, int64_t rotary_channels);
 // apart: mrope), linear (Chen et al. 2023: all frequencies over `factor`), dynamic (NTK-aware, in
 // documents longer than max_position_embeddings by their length: ops/rope.h), llama3 (as published
 // with Llama 3.1: long wavelengths over `factor`, short ones kept, a linear blend between), yarn
-// (Peng et al. 2023), longrope or su (Ding et al. 2024). An unknown type throws Error naming it, and so
-// do parameters by layer type where `defaults` names none.
+// (Peng et al. 2023), longrope or su (Ding et al. 2024). An unknown type throws Error naming it,
+// and so do parameters by layer type where `defaults` names none.
 RopeFrequencies ReadRopeFrequencies(const HubConfig& config, int64_t rotary_channels,
                                     const RopeDefaults& defaults = {});
 

@@ -101,8 +101,8 @@ class Process {
   int status_ = -1;
 };
 
-// Of asking for a GPU that is not there: a build without CUDA refuses the setting, one with it finds
-// no driver or no such device.
+// Of asking for a GPU that is not there: a build without CUDA refuses the setting, one with it
+// finds no driver or no such device.
 #ifdef LAZYTRAIN_HAS_CUDA
 inline constexpr int kNoGpuStatus = 1;
 #else

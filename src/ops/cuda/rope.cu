@@ -23,7 +23,7 @@ struct RopeShape {
   bool in_place;
   bool accumulate;
   float scaling;
-  float direction;  // 1 forward, -1 back
+  float direction;       // 1 forward, -1 back
   float dynamic_factor;  // 0: none
   int64_t first_row;     // of the rows, in the micro-batch
   int64_t cached;        // tokens of the document before the micro-batch

@@ -88,12 +88,29 @@ int64_t HostMemory(const Config& config) {
   return sysconf(_SC_PHYS_PAGES) * int64_t{sysconf(_SC_PAGESIZE)};
 }
 
+// Weights, gradients and optimizer states in host memory.
+int64_t StoreBytes(const ModelGraph& model, const StateSpec& states, const Capacity& capacity) {
+  return MakePersistentLayout(model, ResidentSchedule(model, capacity), states, 0)
+      .bytes[kStoreSpace];
+}
+
+// What no schedule changes: said before any is looked for.
+void CheckStore(const Config& config, int64_t store) {
+  const int64_t available = HostMemory(config);
+  if (store <= available) return;
+  throw UsageError(
+      "{}: weights, gradients and optimizer states take {} of host memory, {} too many: there are "
+      "{}; "
+      "take a smaller model or a machine with {} GB",
+      config.Place("memory.host_memory_gb"), FormatBytes(store), FormatBytes(store - available),
+      FormatBytes(available), std::ceil(1.08 * static_cast<double>(store) / 1e9));
+}
+
 // What the host may keep for activations: as given, or what weights and states leave of it.
 int64_t HostActivationBytes(const Config& config, const ModelGraph& model, const StateSpec& states,
                             const Capacity& capacity) {
   if (config.memory.host_activation_gb) return BytesFromGB(*config.memory.host_activation_gb);
-  const Schedule resident = ResidentSchedule(model, capacity);
-  const int64_t store = MakePersistentLayout(model, resident, states, 0).bytes[kStoreSpace];
+  const int64_t store = StoreBytes(model, states, capacity);
   // For the system, this program and the driver's tables of pinned pages.
   constexpr double kOthers = 0.08;
   const auto total = static_cast<double>(HostMemory(config));
@@ -280,7 +297,8 @@ RunPlan MakeRunPlan(const Config& config, const HubConfig& hub, Device& device) 
   plan.dtype = DTypeFromName(config.model.dtype, config.Place("model.dtype"));
   GraphOptions graph;
   graph.dtype = plan.dtype;
-  graph.head_chunk_rows = HeadChunkRows(hub.PositiveInt("vocab_size"));
+  // Only the graph knows where its config.json has the vocabulary.
+  graph.head_chunk_rows = HeadChunkRows(BuildModelGraph(hub, graph).vocab_size);
   ModelGraph model = BuildModelGraph(hub, graph);
   CheckSequenceLength(config, hub, model);
   ProgramSetOptions options;
@@ -290,6 +308,7 @@ RunPlan MakeRunPlan(const Config& config, const HubConfig& hub, Device& device) 
   plan.device_cap = BytesFromGB(config.memory.device_memory_gb);
   Capacity capacity = CapacityOf(config);
   Schedule schedule;
+  CheckStore(config, StoreBytes(model, {true, options.gradient_dtype}, capacity));
   if (IsSolved(config)) {
     plan.cost = BelievedCosts(config, device, model);
     plan.device_fixed = device.UsedBytes();

@@ -57,7 +57,7 @@ TEST_F(ModelErrors, ConfigFile) {
       {std::string(100000, '['), {"model/config.json:1:", "nested"}},
       {"{\n\"rope_theta\": 1e999}", {"model/config.json:2:", "1e999"}},
       {"{\"model_type\": \"llama\"}", {"model/config.json: 'vocab_size' is missing"}},
-      {"{}", {"model/config.json: 'vocab_size' is missing"}},
+      {"{}", {"model/config.json: 'model_type' is missing"}},
   };
   for (const auto& [content, parts] : files) {
     SCOPED_TRACE(content.substr(0, 100));

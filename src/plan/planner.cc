@@ -184,21 +184,6 @@ PlanResult PlanSchedule(const ModelGraph& model, const CostModel& cost,
   return Planner(model, cost, options).Run();
 }
 
-StepEstimate EstimateSchedule(const ModelGraph& model, const CostModel& cost,
-                              const PlannerOptions& options, const Schedule& schedule) {
-  const Capacity& capacity = options.capacities.front();
-  const PlanCosts costs = MakePlanCosts(model, capacity, cost, options.gradient_bytes);
-  const PlanProblem problem = ProblemOf(model, cost, options, capacity, costs);
-  ScheduleMip mip(problem, schedule.passes);
-  mip.Fix(schedule);
-  SolveOptions solve;
-  solve.relaxed = true;
-  const LinearSolution solution = mip.program().Solve(solve);
-  StepEstimate estimate;
-  estimate.seconds = kInfinity;
-  return solution.found() ? mip.EstimateOf(solution) : estimate;
-}
-
 double BoundOf(const ModelGraph& model, const CostModel& cost, const PlannerOptions& options,
                const Capacity& capacity, const std::vector<int64_t>& passes) {
   const PlanCosts costs = MakePlanCosts(model, capacity, cost, options.gradient_bytes);

@@ -46,10 +46,6 @@ struct PlanResult {
 PlanResult PlanSchedule(const ModelGraph& model, const CostModel& cost,
                         const PlannerOptions& options);
 
-// What the planner's model says of a schedule that something else made.
-StepEstimate EstimateSchedule(const ModelGraph& model, const CostModel& cost,
-                              const PlannerOptions& options, const Schedule& schedule);
-
 // The lowest step time of a candidate as its linear program bounds it; kInfinity: infeasible.
 double BoundOf(const ModelGraph& model, const CostModel& cost, const PlannerOptions& options,
                const Capacity& capacity, const std::vector<int64_t>& passes);

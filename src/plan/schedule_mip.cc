@@ -9,13 +9,9 @@
 namespace lazytrain {
 namespace {
 
-constexpr double kGB = 1e9;
 // Forward of the last segments may be left to backward; of those before it runs in any schedule
 // that keeps anything.
 constexpr size_t kTailSegments = 3;
-
-// Billions: of bytes, or of parameters.
-double GB(int64_t bytes) { return static_cast<double>(bytes) / kGB; }
 
 }  // namespace
 
@@ -37,6 +33,7 @@ ScheduleMip::ScheduleMip(const PlanProblem& problem, std::vector<int64_t> passes
   AddKeptBytes();
   AddBlocks();
   AddHostMemory();
+  persistent_ = PersistentBytes();
   exposed_start_ = program_.AddColumn(0, kInfinity);
   Queues queues;
   for (const PassKind& kind : PassKinds()) AddPass(kind, queues);
@@ -277,7 +274,7 @@ void ScheduleMip::AddHostMemory() {
 }
 
 LinearSum ScheduleMip::PersistentBytes() const {
-  LinearSum bytes(problem_.budget.device_fixed_bytes / kGB);
+  LinearSum bytes;
   for (size_t u = 0; u < units_.size(); ++u) {
     const UnitCosts& unit = costs_.units[u];
     const UnitChoice& choice = units_[u];

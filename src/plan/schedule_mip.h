@@ -22,11 +22,8 @@ namespace lazytrain {
 // Bytes of each memory.
 struct PlanBudget {
   double device_bytes = 0;
-  double device_fixed_bytes = 0;  // of the cap: context, libraries
   double host_activation_bytes = 0;
   double nvme_bytes = 0;
-  double nvme_read = 0;  // bytes a second
-  double nvme_write = 0;
 };
 
 enum class ClipMode { kExact, kPrevious };
@@ -78,11 +75,12 @@ class ScheduleMip {
   std::vector<double> ColumnsOf(const Schedule& schedule) const;
   // Leaves the solver no choice but this schedule.
   void Fix(const Schedule& schedule);
-  // Rows whose duals are the prices of device memory.
-  const std::vector<int>& device_rows() const { return device_rows_; }
 
  private:
   static constexpr int kNone = -1;
+  static constexpr double kGB = 1e9;
+  // Billions: of bytes, or of parameters.
+  static double GB(int64_t count) { return static_cast<double>(count) / kGB; }
 
   struct GroupChoice {
     int device = kNone;  // columns
@@ -165,8 +163,8 @@ class ScheduleMip {
   std::vector<int> block_values_;             // columns: GB of lower segments of a block
   std::vector<int> block_units_;
   LinearSum total_seconds_, recompute_seconds_, exposed_seconds_, h2d_gb_, d2h_gb_;
+  LinearSum persistent_;  // GB that stay on the device all the while
   int exposed_start_ = kNone;
-  std::vector<int> device_rows_;
 };
 
 }  // namespace lazytrain

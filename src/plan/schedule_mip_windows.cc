@@ -8,12 +8,8 @@
 namespace lazytrain {
 namespace {
 
-constexpr double kGB = 1e9;
 // Of host memory, by a parameter's update: gradient read; weights, masters, moments read, written.
 constexpr double kUpdateBytes = 26;
-
-// Billions: of bytes, or of parameters.
-double GB(int64_t bytes) { return static_cast<double>(bytes) / kGB; }
 
 bool Contains(const std::vector<int>& items, int item) {
   return std::find(items.begin(), items.end(), item) != items.end();
@@ -225,9 +221,9 @@ void ScheduleMip::AddWindow(const PassKind& kind, const Window& window, Queues& 
   if (previous && may_update) BoundByGradients(window, queues);
 
   LinearSum memory = window.memory;
-  memory += PersistentBytes();
+  memory += persistent_;
   memory.Add(ahead).Add(unsent);
-  device_rows_.push_back(program_.AddAtMost(memory, problem_.budget.device_bytes / kGB));
+  program_.AddAtMost(memory, problem_.budget.device_bytes / kGB);
 }
 
 // With the norm of the step before, what has its gradient can be updated.

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <functional>
-#include <iterator>
 #include <optional>
 #include <string>
 #include <utility>
@@ -147,11 +146,12 @@ Program CompileForward(const CompileInput& input, const Capacity& capacity,
   return writer.Finish();
 }
 
-// What a timing costs.
+// A program with one timing, and what it costs.
 struct TimingTrial {
-  TransferTiming timing;
+  Program program;
   double seconds = 0;
-  int64_t device_bytes = 0;
+
+  int64_t device_bytes() const { return program.peak_bytes[kDeviceSpace]; }
 };
 
 // Trials whose simulated times differ by less than this are as good as each other.
@@ -160,34 +160,37 @@ constexpr double kSameTime = 1.001;
 constexpr double kSlack = 1.25;
 
 // The shortest step that fits; among those as short, the least memory; if nothing fits, that too.
-TransferTiming ChooseTiming(const StagePlan& plan,
-                            const std::function<Program(const TransferTiming&)>& compile,
-                            const TransferTuning& tuning) {
+Program BestTiming(const StagePlan& plan,
+                   const std::function<Program(const TransferTiming&)>& compile,
+                   const TransferTuning& tuning) {
   std::vector<TimingTrial> trials;
-  const auto attempt = [&](TransferTiming timing) {
+  const auto attempt = [&](const TransferTiming& timing) {
     Program program = compile(timing);
     const StepTimeline step = Simulate(program, FullStep(program.capacity), *tuning.cost);
-    trials.push_back({std::move(timing), step.seconds, program.peak_bytes[kDeviceSpace]});
-    return std::pair{std::move(program), step.lanes[kComputeLane].busy};
+    trials.push_back({std::move(program), step.seconds});
+    return step.lanes[kComputeLane].busy;
   };
-  const auto [first, busy] = attempt(OneAhead(plan));
-  const bool nothing_to_gain =
-      trials[0].seconds <= kSameTime * busy && trials[0].device_bytes <= tuning.device_bytes;
-  if (nothing_to_gain) return trials[0].timing;
+  const auto fits = [&](const TimingTrial& trial) {
+    return trial.device_bytes() <= tuning.device_bytes;
+  };
+  const double busy = attempt(OneAhead(plan));
+  const bool nothing_to_gain = trials[0].seconds <= kSameTime * busy && fits(trials[0]);
+  if (nothing_to_gain) return std::move(trials[0].program);
   for (const int horizon : {kNoHorizon, 16, 4, 0}) {
-    attempt(JustInTime(plan, first, *tuning.cost, kSlack, horizon));
+    attempt(JustInTime(plan, trials[0].program, *tuning.cost, kSlack, horizon));
   }
-  const auto smallest = [](const TimingTrial& a, const TimingTrial& b) {
-    return a.device_bytes < b.device_bytes;
-  };
-  std::vector<TimingTrial> fitting;
-  std::copy_if(trials.begin(), trials.end(), std::back_inserter(fitting),
-               [&](const auto& trial) { return trial.device_bytes <= tuning.device_bytes; });
-  if (fitting.empty()) return std::min_element(trials.begin(), trials.end(), smallest)->timing;
-  double shortest = fitting[0].seconds;
-  for (const TimingTrial& trial : fitting) shortest = std::min(shortest, trial.seconds);
-  std::erase_if(fitting, [&](const auto& trial) { return trial.seconds > kSameTime * shortest; });
-  return std::min_element(fitting.begin(), fitting.end(), smallest)->timing;
+  const bool any_fits = std::any_of(trials.begin(), trials.end(), fits);
+  if (any_fits) {
+    std::erase_if(trials, [&](const TimingTrial& trial) { return !fits(trial); });
+    double shortest = trials[0].seconds;
+    for (const TimingTrial& trial : trials) shortest = std::min(shortest, trial.seconds);
+    std::erase_if(trials, [&](const auto& trial) { return trial.seconds > kSameTime * shortest; });
+  }
+  return std::move(std::min_element(trials.begin(), trials.end(),
+                                    [](const TimingTrial& a, const TimingTrial& b) {
+                                      return a.device_bytes() < b.device_bytes();
+                                    })
+                       ->program);
 }
 
 template <typename Fill>
@@ -212,7 +215,7 @@ Program CompileTraining(const CompileInput& input, const Capacity& capacity,
     return TrainingCompiler(input, capacity, sweeps, plan, timing).Compile();
   };
   if (!tuning) return compile(OneAhead(plan));
-  return compile(ChooseTiming(plan, compile, *tuning));
+  return BestTiming(plan, compile, *tuning);
 }
 
 Program CompileEvaluation(const CompileInput& input, const Capacity& capacity) {

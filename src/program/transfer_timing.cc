@@ -1,6 +1,8 @@
 #include "program/transfer_timing.h"
 
 #include <algorithm>
+#include <map>
+#include <utility>
 
 #include "program/simulator.h"
 
@@ -25,18 +27,12 @@ std::vector<int> FirstReloads(const StagePlan& plan) {
 // stage that made them.
 std::vector<int> FirstGradients(const StagePlan& plan) {
   std::vector<int> first(plan.stages.size(), 0);
-  const auto shares = [](const Stage& a, const Stage& b) {
-    return std::any_of(a.gradients.begin(), a.gradients.end(), [&](const UnitUse& use) {
-      return std::any_of(b.gradients.begin(), b.gradients.end(), [&](const UnitUse& other) {
-        return use.segment == other.segment && use.slot == other.slot;
-      });
-    });
-  };
+  std::map<std::pair<int, int>, size_t> last_made;  // stages, by segment and slot
   for (size_t s = 0; s < plan.stages.size(); ++s) {
-    for (size_t before = s; before-- > 0;) {
-      if (!shares(plan.stages[s], plan.stages[before])) continue;
-      first[s] = plan.stages[before + 1].first_slot;
-      break;
+    for (const UnitUse& use : plan.stages[s].gradients) {
+      const auto [made, is_new] = last_made.try_emplace({use.segment, use.slot}, s);
+      if (!is_new) first[s] = std::max(first[s], plan.stages[made->second + 1].first_slot);
+      made->second = s;
     }
   }
   return first;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/units.h"
+#include "report/kind_name.h"
 
 namespace lazytrain {
 namespace {
@@ -40,20 +41,6 @@ std::string_view RowName(Extent extent) {
       return "context token";
   }
   return "";
-}
-
-// "layers.3.experts.7" and "layers.4.experts.0" are of one kind: "layers.*.experts.*".
-std::string KindOf(const std::string& name) {
-  std::string kind;
-  for (size_t i = 0; i < name.size(); ++i) {
-    const bool digit = name[i] >= '0' && name[i] <= '9';
-    if (!digit) {
-      kind += name[i];
-    } else if (kind.empty() || kind.back() != '*') {
-      kind += '*';
-    }
-  }
-  return kind;
 }
 
 struct UnitKind {

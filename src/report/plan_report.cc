@@ -7,25 +7,11 @@
 #include <map>
 
 #include "core/units.h"
+#include "report/kind_name.h"
 #include "report/lane_table.h"
 
 namespace lazytrain {
 namespace {
-
-constexpr std::array<std::string_view, 4> kTierNames = {"device", "host", "nvme", "recomputed"};
-
-// "layers.3" and "layers.17" are of one kind.
-std::string KindOf(const Segment& segment) {
-  std::string kind;
-  for (const char c : segment.name) {
-    if (c < '0' || c > '9') {
-      kind += c;
-    } else if (kind.empty() || kind.back() != '*') {
-      kind += '*';
-    }
-  }
-  return kind;
-}
 
 struct GroupRow {
   std::array<int, 4> tiers = {};
@@ -41,7 +27,7 @@ std::string TierTable(const PlanReport& report) {
   for (size_t s = 0; s < chain.size(); ++s) {
     const std::vector<ValueGroup>& groups = chain[s].graph->groups;
     for (size_t g = 0; g < groups.size(); ++g) {
-      const std::pair<std::string, std::string> key = {KindOf(chain[s]), groups[g].name};
+      const std::pair<std::string, std::string> key = {KindOf(chain[s].name), groups[g].name};
       if (!table.contains(key)) order.push_back(key);
       GroupRow& row = table[key];
       ++row.tiers[static_cast<size_t>(report.schedule->segments[s].tiers[g])];

@@ -77,9 +77,7 @@ Json RunBench(const Config& config, const BenchOptions& options) {
   const RunPlan plan = MakeRunPlan(config, hub, *device);
   const Program& program = plan.programs->training();
   TrainingEngine engine(*device, *plan.programs, plan.demand, plan.engine);
-  // The planner's measurements are those that the prediction was made from.
-  const CostModel cost =
-      plan.search ? plan.cost : WithGivenRates(Calibrate(engine, plan.cost), config.hardware);
+  const CostModel cost = PredictionCosts(engine, plan, config);
   engine.LoadWeights([&](const UnitSpec& unit, const UnitMemory& memory) {
     InitializeUnit(unit, static_cast<uint64_t>(config.training.seed),
                    hub.NumberOr("initializer_range", 0.02), memory);

@@ -13,6 +13,7 @@
 #include "core/units.h"
 #include "model/family.h"
 #include "ops/kernel.h"
+#include "profile/calibration.h"
 #include "profile/machine_profile.h"
 #include "program/persistent.h"
 #include "train/device_choice.h"
@@ -107,10 +108,8 @@ void CheckStore(const Config& config, int64_t store) {
 }
 
 // What the host may keep for activations: as given, or what weights and states leave of it.
-int64_t HostActivationBytes(const Config& config, const ModelGraph& model, const StateSpec& states,
-                            const Capacity& capacity) {
+int64_t HostActivationBytes(const Config& config, int64_t store) {
   if (config.memory.host_activation_gb) return BytesFromGB(*config.memory.host_activation_gb);
-  const int64_t store = StoreBytes(model, states, capacity);
   // For the system, this program and the driver's tables of pinned pages.
   constexpr double kOthers = 0.08;
   const auto total = static_cast<double>(HostMemory(config));
@@ -118,7 +117,8 @@ int64_t HostActivationBytes(const Config& config, const ModelGraph& model, const
 }
 
 PlannedStep Solve(const Config& config, const ModelGraph& model, const StateSpec& states,
-                  const CostModel& cost, const KernelTable& kernels, int64_t device_bytes) {
+                  const CostModel& cost, const KernelTable& kernels, int64_t device_bytes,
+                  int64_t store) {
   SearchInput input;
   input.model = &model;
   input.cost = &cost;
@@ -126,8 +126,7 @@ PlannedStep Solve(const Config& config, const ModelGraph& model, const StateSpec
   input.kernels = &kernels;
   input.capacities = CapacitiesOf(config);
   input.device_bytes = device_bytes;
-  input.host_activation_bytes =
-      HostActivationBytes(config, model, states, input.capacities.front());
+  input.host_activation_bytes = HostActivationBytes(config, store);
   input.seconds = config.memory.solve_seconds;
   if (config.memory.passes) input.passes = {*config.memory.passes};
   input.space.device_updates = config.optimizer.update != "host";
@@ -276,6 +275,11 @@ CostModel BelievedCosts(const Config& config, Device& device, const ModelGraph& 
   return WithGivenRates(cost, hardware);
 }
 
+CostModel PredictionCosts(TrainingEngine& engine, const RunPlan& plan, const Config& config) {
+  if (plan.search) return plan.cost;
+  return WithGivenRates(Calibrate(engine, plan.cost), config.hardware);
+}
+
 Capacity CapacityOf(const Config& config) {
   const int64_t longest = config.dataset.max_seq_len;
   const int64_t at_once = config.memory.micro_batch_tokens.value_or(
@@ -308,12 +312,13 @@ RunPlan MakeRunPlan(const Config& config, const HubConfig& hub, Device& device) 
   plan.device_cap = BytesFromGB(config.memory.device_memory_gb);
   Capacity capacity = CapacityOf(config);
   Schedule schedule;
-  CheckStore(config, StoreBytes(model, {true, options.gradient_dtype}, capacity));
+  const int64_t store = StoreBytes(model, {true, options.gradient_dtype}, capacity);
+  CheckStore(config, store);
   if (IsSolved(config)) {
     plan.cost = BelievedCosts(config, device, model);
     plan.device_fixed = device.UsedBytes();
     plan.search = Solve(config, model, {true, options.gradient_dtype}, plan.cost,
-                        KernelsFor(device), plan.device_cap - plan.device_fixed);
+                        KernelsFor(device), plan.device_cap - plan.device_fixed, store);
     capacity = plan.search->capacity;
     schedule = plan.search->schedule;
     schedule.name = config.memory.schedule;

@@ -51,6 +51,10 @@ CostModel BelievedCosts(const Config& config, Device& device, const ModelGraph& 
 // host, when max_seq_len is above the model's context, and for impossible schedules.
 RunPlan MakeRunPlan(const Config& config, const HubConfig& model, Device& device);
 
+// What steps of the run are predicted with: the planner's measurements, where there was a search,
+// or those of the program itself.
+CostModel PredictionCosts(TrainingEngine& engine, const RunPlan& plan, const Config& config);
+
 // schedule.json of the run: the schedule, its capacity, numerics key, hardware numbers, and what
 // was predicted for it.
 Json DescribePlan(const RunPlan& plan, const CostModel& cost, double predicted_seconds);

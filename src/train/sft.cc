@@ -15,7 +15,6 @@
 #include "data/registry.h"
 #include "data/sampler.h"
 #include "optim/learning_rate.h"
-#include "profile/calibration.h"
 #include "report/lane_table.h"
 #include "report/trace.h"
 #include "train/export.h"
@@ -144,8 +143,7 @@ class SftRun {
     }
     engine_ =
         std::make_unique<TrainingEngine>(*device_, *plan_.programs, plan_.demand, plan_.engine);
-    cost_ = plan_.search ? plan_.cost
-                         : WithGivenRates(Calibrate(*engine_, plan_.cost), config_.hardware);
+    cost_ = PredictionCosts(*engine_, plan_, config_);
     engine_->LoadWeights([&](const UnitSpec& unit, const UnitMemory& memory) {
       if (checkpoint) {
         ReadUnit(*checkpoint, unit, memory);

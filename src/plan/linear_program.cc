@@ -26,6 +26,8 @@ LinearSolution::Status StatusOf(void* highs, bool has_solution) {
     case kHighsModelStatusInfeasible:
     case kHighsModelStatusUnboundedOrInfeasible:
       return LinearSolution::Status::kInfeasible;
+    case kHighsModelStatusObjectiveBound:
+      return LinearSolution::Status::kAbove;
     case kHighsModelStatusTimeLimit:
     case kHighsModelStatusInterrupt:
       return has_solution ? LinearSolution::Status::kFeasible : LinearSolution::Status::kUnknown;
@@ -96,6 +98,10 @@ LinearSolution LinearProgram::Solve(const SolveOptions& options) const {
   if (options.seconds < kInfinity) {
     Check(Highs_setDoubleOptionValue(highs.get(), "time_limit", options.seconds), "time_limit");
   }
+  if (options.relaxed && options.cutoff < kInfinity) {
+    Check(Highs_setDoubleOptionValue(highs.get(), "objective_bound", options.cutoff),
+          "objective_bound");
+  }
   Check(Highs_setDoubleOptionValue(highs.get(), "mip_rel_gap", 0), "mip_rel_gap");
   Check(Highs_setDoubleOptionValue(highs.get(), "mip_abs_gap", std::max(options.gap, 1e-9)),
         "mip_abs_gap");
@@ -131,7 +137,8 @@ LinearSolution LinearProgram::Solve(const SolveOptions& options) const {
   Highs_getIntInfoValue(highs.get(), "primal_solution_status", &primal);
   const bool has_solution = primal == kHighsSolutionStatusFeasible;
   solution.status = StatusOf(highs.get(), has_solution);
-  if (!has_solution) return solution;
+  if (solution.status == LinearSolution::Status::kAbove) solution.bound = options.cutoff;
+  if (!has_solution || solution.status == LinearSolution::Status::kAbove) return solution;
   solution.values.resize(lower_.size());
   solution.duals.resize(row_lower_.size());
   std::vector<double> column_duals(lower_.size());

@@ -31,6 +31,7 @@ struct LinearSolution {
     kOptimal,     // to the gap asked for
     kFeasible,    // the time ran out; the best found so far
     kInfeasible,  // there is none
+    kAbove,       // none is below the cutoff
     kUnknown,     // the time ran out before any was found
   };
   Status status = Status::kUnknown;
@@ -47,6 +48,7 @@ struct SolveOptions {
   double seconds = kInfinity;
   double gap = 0;                 // absolute: how far above the bound an optimum may be
   bool relaxed = false;           // integer columns may take any value between their bounds
+  double cutoff = kInfinity;      // of relaxed programs: solutions above are of no interest
   std::vector<double> incumbent;  // a known solution, by column; only integer ones count
 };
 

@@ -1,7 +1,9 @@
 #include "plan/plan_costs.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
+#include <tuple>
 
 namespace lazytrain {
 namespace {
@@ -98,11 +100,17 @@ SegmentCosts CostsOf(const SegmentChain& chain, int s, const GradientFlow& flow,
   SegmentCosts costs;
   std::set<int> read;
   std::set<int> trained;
+  costs.idle = std::all_of(graph.values.begin(), graph.values.end(), [&](const ValueSpec& value) {
+    return value.origin != ValueOrigin::kOp || value.Bytes(rows) == 0;
+  });
+  const auto seconds = [&](const OpNode& node, Direction direction) {
+    return costs.idle ? 0.0 : cost.OpSeconds(*node.op, direction, rows);
+  };
   for (size_t n = 0; n < graph.nodes.size(); ++n) {
     const OpNode& node = graph.nodes[n];
     const bool backward = flow.node_runs_backward[s][n];
-    costs.nodes.push_back({cost.OpSeconds(*node.op, Direction::kForward, rows),
-                           backward ? cost.OpSeconds(*node.op, Direction::kBackward, rows) : 0.0});
+    costs.nodes.push_back(
+        {seconds(node, Direction::kForward), backward ? seconds(node, Direction::kBackward) : 0.0});
     for (const WeightRef& ref : node.weights) {
       const int unit = chain[s].units[ref.slot];
       read.insert(unit);
@@ -126,7 +134,7 @@ SegmentCosts CostsOf(const SegmentChain& chain, int s, const GradientFlow& flow,
   return costs;
 }
 
-UnitCosts CostsOf(const UnitSpec& unit, int64_t gradient_bytes) {
+UnitCosts CostsOf(const UnitSpec& unit, const StateBytes& states) {
   UnitCosts costs;
   costs.weight_bytes = unit.bytes;
   costs.elements = unit.elements;
@@ -137,9 +145,29 @@ UnitCosts CostsOf(const UnitSpec& unit, int64_t gradient_bytes) {
     has_low = has_low || parameter.dtype != DType::kF32;
   }
   if (costs.parameters == 0) return costs;
-  costs.state_bytes = unit.elements * (8 + (has_low ? 2 : 0));
-  costs.gradient_bytes = unit.elements * gradient_bytes;
+  const auto elements = static_cast<double>(unit.elements);
+  costs.state_bytes = static_cast<int64_t>(elements * (states.moments + (has_low ? 2 : 0)));
+  costs.gradient_bytes = static_cast<int64_t>(elements * states.gradient);
   return costs;
+}
+
+// What tells units apart for a plan: the segment that uses them first, and their shape.
+using UnitKind = std::tuple<int, int64_t, int64_t, int64_t>;
+
+void NumberAlike(PlanCosts& costs) {
+  constexpr int kIdle = -1;
+  std::vector<int> used_by(costs.units.size(), kIdle);
+  for (size_t s = costs.segments.size(); s-- > 0;) {
+    if (costs.segments[s].idle) continue;
+    for (const int unit : costs.segments[s].units) used_by[unit] = static_cast<int>(s);
+  }
+  std::map<UnitKind, int> numbers;
+  for (size_t u = 0; u < costs.units.size(); ++u) {
+    UnitCosts& unit = costs.units[u];
+    UnitKind kind{used_by[u], unit.weight_bytes, unit.elements, unit.parameters};
+    if (used_by[u] == kIdle) kind = {kIdle, 0, 0, unit.parameters > 0 ? 1 : 0};
+    unit.alike = numbers.emplace(kind, static_cast<int>(numbers.size())).first->second;
+  }
 }
 
 }  // namespace
@@ -151,8 +179,9 @@ double SegmentCosts::Backward() const {
 }
 
 PlanCosts MakePlanCosts(const ModelGraph& model, const Capacity& capacity, const CostModel& cost,
-                        int64_t gradient_bytes) {
+                        const StateBytes& states) {
   PlanCosts costs;
+  costs.update_bytes = states.Update();
   costs.flow =
       PlanTraining(model.loss, model.units, ResidentSchedule(model, capacity).segments).flow;
   const std::vector<std::set<int>> readable = ReadableValues(model.loss, costs.flow);
@@ -161,10 +190,11 @@ PlanCosts MakePlanCosts(const ModelGraph& model, const Capacity& capacity, const
     costs.segments.push_back(
         CostsOf(model.loss, static_cast<int>(s), costs.flow, readable[s], rows, cost, model.units));
   }
-  for (const UnitSpec& unit : model.units) costs.units.push_back(CostsOf(unit, gradient_bytes));
+  for (const UnitSpec& unit : model.units) costs.units.push_back(CostsOf(unit, states));
   for (const SegmentCosts& segment : costs.segments) {
     for (const int unit : segment.units) ++costs.units[unit].uses;
   }
+  NumberAlike(costs);
   return costs;
 }
 

@@ -31,6 +31,7 @@ struct SegmentCosts {
   std::vector<int> gradient_units;  // whose gradients it makes
   int64_t forward_bytes = 0;        // the most alive at once in its forward, kept values included
   int64_t gradient_bytes = 0;  // the most gradients of values and workspace at once in its backward
+  bool idle = false;           // no rows in this capacity
   double Backward() const;
 };
 
@@ -42,16 +43,29 @@ struct UnitCosts {
   int64_t state_bytes = 0;     // master and moments
   int64_t gradient_bytes = 0;  // as stored
   int uses = 0;
+  // Units with the same number are planned alike: experts of one layer, parts of the model that
+  // have nothing to do in this capacity.
+  int alike = 0;
+};
+
+// How gradients and moments of a parameter are stored, in bytes.
+struct StateBytes {
+  double gradient = 2;
+  double moments = 8;  // both
+
+  // Of host memory, that an update moves: the gradient is read, weight and master (together four
+  // bytes) and moments are read and written.
+  double Update() const { return gradient + 2 * (4 + moments); }
 };
 
 struct PlanCosts {
   std::vector<SegmentCosts> segments;
   std::vector<UnitCosts> units;
   GradientFlow flow;
+  double update_bytes = 0;  // of host memory, by parameter
 };
 
-// `gradient_bytes`: of one stored gradient element.
 PlanCosts MakePlanCosts(const ModelGraph& model, const Capacity& capacity, const CostModel& cost,
-                        int64_t gradient_bytes);
+                        const StateBytes& states);
 
 }  // namespace lazytrain

@@ -1,12 +1,14 @@
 #include "plan/planner.h"
 
 #include <algorithm>
+#include <bit>
 #include <chrono>
 #include <cmath>
 #include <memory>
 #include <utility>
 
 #include "core/thread_pool.h"
+#include "plan/local_search.h"
 
 namespace lazytrain {
 namespace {
@@ -14,6 +16,8 @@ namespace {
 // More passes than this stream weights so often, or leave so little to overlap with, that they have
 // not been worth their programs.
 constexpr int64_t kMostPasses = 12;
+// Of local search, for each number of passes that is worth it: about a second for 100 layers.
+constexpr int64_t kSearchRounds = 60000;
 
 double Now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -45,23 +49,6 @@ PlanProblem ProblemOf(const ModelGraph& model, const CostModel& cost, const Plan
   return problem;
 }
 
-// Rounds the choices of a relaxed solution, more and more of them down, until they can be had.
-std::vector<double> RoundedIncumbent(const ScheduleMip& mip, const PlanProblem& problem,
-                                     const std::vector<int64_t>& passes,
-                                     const LinearSolution& relaxed) {
-  for (const double threshold : {0.5, 0.8, 0.999}) {
-    LinearSolution rounded = relaxed;
-    for (double& value : rounded.values) value = value >= threshold ? 1.0 : 0.0;
-    const Schedule schedule = mip.ScheduleOf(rounded);
-    ScheduleMip fixed(problem, passes);
-    fixed.Fix(schedule);
-    SolveOptions options;
-    options.relaxed = true;
-    if (fixed.program().Solve(options).found()) return mip.ColumnsOf(schedule);
-  }
-  return {};
-}
-
 class Planner {
  public:
   Planner(const ModelGraph& model, const CostModel& cost, const PlannerOptions& options)
@@ -70,8 +57,8 @@ class Planner {
   PlanResult Run() {
     const double start = Now();
     for (const Capacity& capacity : options_.capacities) {
-      costs_.push_back(std::make_unique<PlanCosts>(
-          MakePlanCosts(model_, capacity, cost_, options_.gradient_bytes)));
+      costs_.push_back(
+          std::make_unique<PlanCosts>(MakePlanCosts(model_, capacity, cost_, options_.states)));
       for (const int64_t count : PassCounts(options_, capacity.micro_batches)) {
         Attempt attempt;
         attempt.candidate.capacity = capacity;
@@ -80,10 +67,12 @@ class Planner {
         attempts_.push_back(std::move(attempt));
       }
     }
-    Bound();
-    std::stable_sort(attempts_.begin(), attempts_.end(), [](const Attempt& a, const Attempt& b) {
-      return a.candidate.bound < b.candidate.bound;
-    });
+    // A good schedule of some spares most of the work on the others.
+    Bound([](size_t passes) { return std::has_single_bit(passes); });
+    Sort();
+    if (!attempts_.empty()) Search(attempts_.front());
+    Bound([](size_t passes) { return !std::has_single_bit(passes); });
+    Sort();
     for (Attempt& attempt : attempts_) SolveAttempt(attempt);
     if (result_.feasible) FindBound();
     for (Attempt& attempt : attempts_) result_.candidates.push_back(attempt.candidate);
@@ -96,13 +85,27 @@ class Planner {
     PlanCandidate candidate;
     const PlanCosts* costs = nullptr;
     LinearSolution relaxed;
-    double proven = 0;  // the bound after solving
+    std::vector<double> incumbent;  // choices; empty: none yet
+    double proven = kInfinity;  // no schedule is below; kInfinity: none is possible, or none yet
   };
 
-  void Bound() {
+  double Best() const { return result_.feasible ? result_.estimate.seconds : kInfinity; }
+
+  void Sort() {
+    std::stable_sort(attempts_.begin(), attempts_.end(), [](const Attempt& a, const Attempt& b) {
+      return a.candidate.bound < b.candidate.bound;
+    });
+  }
+
+  template <typename Wanted>
+  void Bound(const Wanted& wanted) {
+    std::vector<Attempt*> chosen;
+    for (Attempt& attempt : attempts_) {
+      if (wanted(attempt.candidate.passes.size())) chosen.push_back(&attempt);
+    }
     ThreadPool threads(options_.threads);
-    threads.Run(static_cast<int64_t>(attempts_.size()), [&](int64_t i) {
-      Attempt& attempt = attempts_[static_cast<size_t>(i)];
+    threads.Run(static_cast<int64_t>(chosen.size()), [&](int64_t i) {
+      Attempt& attempt = *chosen[static_cast<size_t>(i)];
       PlanCandidate& candidate = attempt.candidate;
       const PlanProblem problem =
           ProblemOf(model_, cost_, options_, candidate.capacity, *attempt.costs);
@@ -110,19 +113,55 @@ class Planner {
       SolveOptions solve;
       solve.relaxed = true;
       solve.seconds = std::max(0.1, end_ - Now());
+      solve.cutoff = Best();
       attempt.relaxed = mip.program().Solve(solve);
-      candidate.feasible = attempt.relaxed.found();
-      candidate.bound = candidate.feasible ? attempt.relaxed.objective : kInfinity;
+      candidate.feasible = attempt.relaxed.status != LinearSolution::Status::kInfeasible;
+      candidate.bound = kInfinity;
+      if (attempt.relaxed.found()) candidate.bound = attempt.relaxed.objective;
+      if (attempt.relaxed.status == LinearSolution::Status::kAbove) candidate.bound = solve.cutoff;
       attempt.proven = candidate.bound;
     });
   }
 
+  // A schedule by local search, for a start.
+  void Search(Attempt& attempt) {
+    if (!attempt.relaxed.found() || !attempt.incumbent.empty()) return;
+    const PlanCandidate& candidate = attempt.candidate;
+    const PlanProblem problem =
+        ProblemOf(model_, cost_, options_, candidate.capacity, *attempt.costs);
+    const ScheduleMip mip(problem, candidate.passes);
+    attempt.incumbent = LocalSearch(mip).Run(attempt.relaxed, kSearchRounds);
+    if (attempt.incumbent.empty()) return;
+    LinearSolution found;
+    found.values = attempt.incumbent;
+    const Schedule schedule = mip.ScheduleOf(found);
+    ScheduleMip fixed(problem, candidate.passes);
+    fixed.Fix(schedule);
+    SolveOptions solve;
+    solve.relaxed = true;
+    const LinearSolution solution = fixed.program().Solve(solve);
+    if (solution.found()) Take(attempt, fixed, solution);
+  }
+
+  void Take(Attempt& attempt, const ScheduleMip& mip, const LinearSolution& solution) {
+    PlanCandidate& candidate = attempt.candidate;
+    if (candidate.seconds == 0 || solution.objective < candidate.seconds) {
+      candidate.seconds = solution.objective;
+    }
+    if (solution.objective >= Best()) return;
+    result_.feasible = true;
+    result_.schedule = mip.ScheduleOf(solution);
+    result_.capacity = candidate.capacity;
+    result_.estimate = mip.EstimateOf(solution);
+  }
+
   void SolveAttempt(Attempt& attempt) {
     PlanCandidate& candidate = attempt.candidate;
-    if (!candidate.feasible) return;
     // Cannot be better by more than the gap asked for.
-    const double best = result_.feasible ? result_.estimate.seconds : kInfinity;
-    if (candidate.bound >= best * (1 - options_.gap)) return;
+    const auto hopeless = [&] { return candidate.bound >= Best() * (1 - options_.gap); };
+    if (!attempt.relaxed.found() || hopeless()) return;
+    Search(attempt);
+    if (hopeless()) return;
     const double left = end_ - Now();
     if (left <= 0 && result_.feasible) {
       result_.time_ended = true;
@@ -134,7 +173,7 @@ class Planner {
     SolveOptions solve;
     solve.seconds = std::max(left, 1.0);
     solve.gap = options_.gap * candidate.bound;
-    solve.incumbent = RoundedIncumbent(mip, problem, candidate.passes, attempt.relaxed);
+    solve.incumbent = attempt.incumbent;
     const LinearSolution solution = mip.program().Solve(solve);
     if (solution.status != LinearSolution::Status::kOptimal &&
         solution.status != LinearSolution::Status::kInfeasible) {
@@ -145,12 +184,7 @@ class Planner {
       candidate.feasible = solution.status != LinearSolution::Status::kInfeasible;
       return;
     }
-    candidate.seconds = solution.objective;
-    if (solution.objective >= best) return;
-    result_.feasible = true;
-    result_.schedule = mip.ScheduleOf(solution);
-    result_.capacity = candidate.capacity;
-    result_.estimate = mip.EstimateOf(solution);
+    Take(attempt, mip, solution);
   }
 
   void FindBound() {
@@ -186,7 +220,7 @@ PlanResult PlanSchedule(const ModelGraph& model, const CostModel& cost,
 
 double BoundOf(const ModelGraph& model, const CostModel& cost, const PlannerOptions& options,
                const Capacity& capacity, const std::vector<int64_t>& passes) {
-  const PlanCosts costs = MakePlanCosts(model, capacity, cost, options.gradient_bytes);
+  const PlanCosts costs = MakePlanCosts(model, capacity, cost, options.states);
   const PlanProblem problem = ProblemOf(model, cost, options, capacity, costs);
   SolveOptions solve;
   solve.relaxed = true;

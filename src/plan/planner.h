@@ -12,7 +12,7 @@ namespace lazytrain {
 struct PlannerOptions {
   std::vector<Capacity> capacities;  // one for each micro-batch size to try
   std::vector<int64_t> passes;       // numbers of passes to try; empty: 1 to 12
-  int64_t gradient_bytes = 2;        // of a stored gradient element
+  StateBytes states;
   PlanBudget budget;
   PlanSpace space;
   double seconds = 20;  // for the whole search

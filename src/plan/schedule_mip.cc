@@ -1,6 +1,7 @@
 #include "plan/schedule_mip.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <utility>
 
@@ -33,7 +34,8 @@ ScheduleMip::ScheduleMip(const PlanProblem& problem, std::vector<int64_t> passes
   AddKeptBytes();
   AddBlocks();
   AddHostMemory();
-  persistent_ = PersistentBytes();
+  persistent_ = program_.AddColumn(0, kInfinity);
+  Derive(persistent_, PersistentBytes());
   exposed_start_ = program_.AddColumn(0, kInfinity);
   Queues queues;
   for (const PassKind& kind : PassKinds()) AddPass(kind, queues);
@@ -45,7 +47,8 @@ void ScheduleMip::AddChoices() {
   for (size_t s = 0; s < chain_.size(); ++s) {
     groups_.emplace_back(chain_[s].graph->groups.size());
     for (size_t g = 0; g < groups_[s].size(); ++g) {
-      if (!costs_.segments[s].groups[g].wanted) continue;
+      // What takes nothing (images, in a step without) need not be asked for.
+      if (!costs_.segments[s].groups[g].wanted || costs_.segments[s].groups[g].bytes == 0) continue;
       if (!space.MayKeep(chain_, s, g)) continue;
       GroupChoice& choice = groups_[s][g];
       LinearSum tiers;
@@ -66,19 +69,43 @@ void ScheduleMip::AddChoices() {
 
 void ScheduleMip::AddUnitChoices() {
   const PlanSpace& space = problem_.space;
-  for (const UnitCosts& unit : costs_.units) {
+  std::map<int, UnitChoice> shared;
+  for (size_t u = 0; u < costs_.units.size(); ++u) {
+    const UnitCosts& unit = costs_.units[u];
     UnitChoice& choice = units_.emplace_back();
     if (!space.residency) continue;
+    const auto known = shared.find(unit.alike);
+    if (known != shared.end()) {
+      choice = known->second;
+      continue;
+    }
     choice.weights = program_.AddBinary();
-    if (unit.parameters == 0) continue;
-    if (passes_.size() > 1) choice.accumulator = program_.AddBinary();
-    if (!space.device_updates) continue;
-    choice.device_update = program_.AddColumn(space.host_updates ? 0 : 1, 1, 0, true);
-    choice.states = program_.AddBinary();
-    // States on the device are updated there.
-    LinearSum order;
-    program_.AddAtMost(order.Add(choice.states).Add(choice.device_update, -1), 0);
+    if (unit.parameters > 0) AddUpdateChoices(choice);
+    shared[unit.alike] = choice;
   }
+}
+
+void ScheduleMip::AddUpdateChoices(UnitChoice& choice) {
+  const PlanSpace& space = problem_.space;
+  if (passes_.size() > 1) choice.accumulator = program_.AddBinary();
+  if (!space.device_updates) return;
+  choice.device_update = program_.AddColumn(space.host_updates ? 0 : 1, 1, 0, true);
+  choice.states = program_.AddBinary();
+  choice.fetched = program_.AddColumn(0, 1);
+  choice.weights_back = program_.AddColumn(0, 1);
+  // States on the device are updated there.
+  program_.AddAtMost(LinearSum().Add(choice.states).Add(choice.device_update, -1), 0);
+  for (const int column : {choice.weights, choice.device_update}) {
+    Derive(choice.fetched, LinearSum(1.0).Add(column, -1));
+  }
+  Derive(choice.weights_back, LinearSum().Add(choice.device_update).Add(choice.weights, -1));
+}
+
+// The column is at least `lower`; where the objective or a limit asks for the least, no more.
+void ScheduleMip::Derive(int column, const LinearSum& lower) {
+  derived_.push_back({column, lower});
+  LinearSum row = lower * -1.0;
+  program_.AddAtLeast(row.Add(column), 0);
 }
 
 LinearSum ScheduleMip::Kept(const ValueId& id) const {
@@ -94,11 +121,8 @@ LinearSum ScheduleMip::Kept(const ValueId& id) const {
 // Whoever writes the value runs again unless it is kept, as far as it is demanded (0 to 1).
 void ScheduleMip::RequireValue(const ValueId& id, const LinearSum& demand) {
   for (const int writer : WritersOf(*chain_[id.segment].graph, id.value)) {
-    LinearSum slack;
-    slack.Add(recomputed_[id.segment][writer]);
-    slack += Kept(id);
-    slack += demand * -1.0;
-    program_.AddAtLeast(slack, 0);
+    LinearSum lower = demand;
+    Derive(recomputed_[id.segment][writer], lower += Kept(id) * -1.0);
   }
 }
 
@@ -110,24 +134,27 @@ void ScheduleMip::AddRecomputation() {
       columns.push_back(program_.AddColumn(0, never ? 0 : 1));
     }
   }
+  const auto require = [&](size_t s, int value, const LinearSum& demand) {
+    if (chain_[s].graph->values[value].origin == ValueOrigin::kBatch) return;
+    RequireValue(Canonical(chain_, static_cast<int>(s), value), demand);
+  };
   for (size_t s = 0; s < chain_.size(); ++s) {
-    const SegmentGraph& graph = *chain_[s].graph;
-    const auto require = [&](int value, const LinearSum& demand) {
-      if (graph.values[value].origin == ValueOrigin::kBatch) return;
-      RequireValue(Canonical(chain_, static_cast<int>(s), value), demand);
-    };
-    for (size_t n = 0; n < graph.nodes.size(); ++n) {
-      const OpNode& node = graph.nodes[n];
-      if (costs_.flow.node_runs_backward[s][n]) {
-        const BackwardNeeds needs = node.op->backward_needs();
-        for (const int i : needs.inputs) require(node.inputs[i], 1.0);
-        for (const int i : needs.outputs) require(node.outputs[i], 1.0);
-      }
+    const std::vector<OpNode>& nodes = chain_[s].graph->nodes;
+    for (size_t n = 0; n < nodes.size(); ++n) {
+      if (!costs_.flow.node_runs_backward[s][n]) continue;
+      const BackwardNeeds needs = nodes[n].op->backward_needs();
+      for (const int i : needs.inputs) require(s, nodes[n].inputs[i], 1.0);
+      for (const int i : needs.outputs) require(s, nodes[n].outputs[i], 1.0);
+    }
+  }
+  // From the last node down, so that whoever demands is derived before what it demands.
+  for (size_t s = chain_.size(); s-- > 0;) {
+    const std::vector<OpNode>& nodes = chain_[s].graph->nodes;
+    for (size_t n = nodes.size(); n-- > 0;) {
+      const OpNode& node = nodes[n];
       if (node.op->backward_computes_outputs()) continue;
-      for (size_t i = 0; i < node.inputs.size(); ++i) {
-        if (node.op->in_place() && i == 0) continue;
-        LinearSum demand;
-        require(node.inputs[i], demand.Add(recomputed_[s][n]));
+      for (size_t i = node.op->in_place() ? 1 : 0; i < node.inputs.size(); ++i) {
+        require(s, node.inputs[i], LinearSum().Add(recomputed_[s][n]));
       }
     }
   }
@@ -148,20 +175,18 @@ void ScheduleMip::AddForwardRuns() {
   const auto demand = [&](const ValueId& id, const LinearSum& by) {
     for (const int writer : WritersOf(*chain_[id.segment].graph, id.value)) {
       const LinearSum& run = runs_[id.segment][writer];
-      if (run.terms.empty()) continue;
-      LinearSum slack = run;
-      slack += by * -1.0;
-      program_.AddAtLeast(slack, 0);
+      if (!run.terms.empty()) Derive(run.terms[0].first, by);
     }
   };
-  for (size_t s = chain_.size() - std::min(chain_.size(), kTailSegments); s < chain_.size(); ++s) {
+  const size_t first = chain_.size() - std::min(chain_.size(), kTailSegments);
+  for (size_t s = chain_.size(); s-- > first;) {
     const SegmentGraph& graph = *chain_[s].graph;
     for (size_t v = 0; v < graph.values.size(); ++v) {
       if (graph.values[v].origin != ValueOrigin::kOp) continue;
       const ValueId id{static_cast<int>(s), static_cast<int>(v)};
       demand(id, Kept(id));
     }
-    for (size_t n = 0; n < graph.nodes.size(); ++n) {
+    for (size_t n = graph.nodes.size(); n-- > 0;) {
       for (const int input : graph.nodes[n].inputs) {
         if (graph.values[input].origin == ValueOrigin::kBatch) continue;
         demand(Canonical(chain_, static_cast<int>(s), input), runs_[s][n]);
@@ -173,14 +198,13 @@ void ScheduleMip::AddForwardRuns() {
 void ScheduleMip::AddKeptBytes() {
   for (size_t s = 0; s < chain_.size(); ++s) {
     const int kept = program_.AddColumn(0, kInfinity);
-    LinearSum balance;
-    balance.Add(kept, -1);
-    if (s > 0) balance.Add(kept_bytes_.back());
+    LinearSum sum;
+    if (s > 0) sum.Add(kept_bytes_.back());
     for (size_t g = 0; g < groups_[s].size(); ++g) {
       if (groups_[s][g].device == kNone) continue;
-      balance.Add(groups_[s][g].device, GB(costs_.segments[s].groups[g].bytes));
+      sum.Add(groups_[s][g].device, GB(costs_.segments[s].groups[g].bytes));
     }
-    program_.AddRow(0, balance, 0);
+    Derive(kept, sum);
     kept_bytes_.push_back(kept);
   }
 }
@@ -210,6 +234,13 @@ LinearSum ScheduleMip::Streamed(int unit) const {
   return sum;
 }
 
+LinearSum ScheduleMip::Fetched(int unit) const {
+  const UnitChoice& choice = units_[unit];
+  if (choice.fetched != kNone) return LinearSum().Add(choice.fetched);
+  // Weights that the host has changed are fetched once, wherever they are then.
+  return costs_.units[unit].parameters > 0 ? LinearSum(1.0) : Streamed(unit);
+}
+
 LinearSum ScheduleMip::HostUpdated(int unit) const {
   if (costs_.units[unit].parameters == 0) return {};
   LinearSum sum(1.0);
@@ -217,60 +248,81 @@ LinearSum ScheduleMip::HostUpdated(int unit) const {
   return sum;
 }
 
-// Where a boundary is not kept, the segments on both sides do their backward together: what was
-// recomputed below, and the lower units, are there at the same time.
+// What a segment of a block holds while those above it do their backward: what was recomputed, its
+// weights and accumulators.
+ScheduleMip::Held ScheduleMip::HeldBy(size_t s) const {
+  Held held;
+  const SegmentGraph& graph = *chain_[s].graph;
+  for (size_t n = 0; n < graph.nodes.size(); ++n) {
+    const OpNode& node = graph.nodes[n];
+    for (const int output : node.outputs) {
+      if (node.op->in_place() && output == node.inputs[0]) continue;
+      const double bytes = GB(costs_.segments[s].value_bytes[output]);
+      held.most += bytes;
+      held.gb.Add(recomputed_[s][n], bytes);
+    }
+  }
+  for (const int unit : costs_.segments[s].units) {
+    const UnitCosts& of_unit = costs_.units[unit];
+    const double accumulator = GB(of_unit.elements * 4);
+    held.most += GB(of_unit.weight_bytes) + accumulator;
+    held.gb += Streamed(unit) * GB(of_unit.weight_bytes);
+    held.gb += accumulator;
+  }
+  return held;
+}
+
+// Whether a boundary below which nothing waits is kept: 1, unless it is the planner's choice.
+LinearSum ScheduleMip::Divided(size_t s) const {
+  const int group = OutputGroup(chain_, s);
+  if (group < 0 || costs_.segments[s].idle || !costs_.segments[s].groups[group].wanted) return 1.0;
+  return Kept({static_cast<int>(s), chain_[s].graph->groups[group].values[0]});
+}
+
+// Where a boundary is not kept, the segments on both sides do their backward together: what the
+// lower ones hold is there while the upper ones work.
+//
+// held[s] >= sum over t in [s - depth, s) of of[t] (1 - sum over i in [t, s) of divided[i]), which
+// is exact if the block below s has that depth. Rows for a few depths keep the relaxation close;
+// the chain of them, with a factor large enough for any depth, makes all of them right.
 void ScheduleMip::AddBlocks() {
+  constexpr size_t kDepths[] = {1, 2, 3, 4, 6, 8, 12, 16};
+  std::vector<int> total;            // columns: GB held by all segments below
+  std::vector<double> most = {0.0};  // of that, at most
   for (size_t s = 0; s < chain_.size(); ++s) {
-    block_values_.push_back(program_.AddColumn(0, kInfinity));
-    block_units_.push_back(program_.AddColumn(0, kInfinity));
+    held_.push_back(program_.AddColumn(0, kInfinity));
+    total.push_back(program_.AddColumn(0, kInfinity));
     if (s == 0) continue;
-    const int group = OutputGroup(chain_, s - 1);
-    if (group < 0 || !costs_.segments[s - 1].groups[group].wanted) continue;
-    const SegmentGraph& below = *chain_[s - 1].graph;
-    LinearSum kept;
-    double all_values = 0;
-    LinearSum values;
-    for (size_t n = 0; n < below.nodes.size(); ++n) {
-      for (const int output : below.nodes[n].outputs) {
-        const OpNode& node = below.nodes[n];
-        if (node.op->in_place() && output == node.inputs[0]) continue;
-        const double bytes = GB(costs_.segments[s - 1].value_bytes[output]);
-        all_values += bytes;
-        values.Add(recomputed_[s - 1][n], bytes);
-      }
+    const Held below = HeldBy(s - 1);
+    most.push_back(most.back() + below.most);
+    LinearSum sum = below.gb;
+    program_.AddRow(0, sum.Add(total[s - 1]).Add(total[s], -1), 0);
+
+    LinearSum chain = below.gb;
+    chain.Add(held_[s - 1]);
+    Derive(held_[s], chain += Divided(s - 1) * -most[s]);
+    for (const size_t depth : kDepths) {
+      if (depth > s) break;
+      LinearSum block;
+      block.Add(total[s]).Add(total[s - depth], -1).Add(held_[s], -1);
+      for (size_t i = s - depth; i < s; ++i) block += Divided(i) * (most[s - depth] - most[i + 1]);
+      program_.AddAtMost(block, 0);
     }
-    LinearSum units;
-    double all_units = 0;
-    for (const int unit : costs_.segments[s - 1].units) {
-      const UnitCosts& of_unit = costs_.units[unit];
-      const double bytes = GB(of_unit.weight_bytes + of_unit.elements * 4);
-      all_units += bytes;
-      units += Streamed(unit) * GB(of_unit.weight_bytes);
-      units += bytes - GB(of_unit.weight_bytes);
-    }
-    kept = Kept({static_cast<int>(s) - 1, chain_[s - 1].graph->groups[group].values[0]});
-    const auto depth = static_cast<double>(s);
-    values.Add(block_values_[s - 1]).Add(block_values_[s], -1);
-    values += kept * (-depth * all_values);
-    program_.AddAtMost(values, 0);
-    units.Add(block_units_[s - 1]).Add(block_units_[s], -1);
-    units += kept * (-depth * all_units);
-    program_.AddAtMost(units, 0);
   }
 }
 
 void ScheduleMip::AddHostMemory() {
   const auto most = static_cast<double>(*std::max_element(passes_.begin(), passes_.end()));
-  LinearSum host, nvme;
   for (size_t s = 0; s < chain_.size(); ++s) {
     for (size_t g = 0; g < groups_[s].size(); ++g) {
       const double bytes = most * GB(costs_.segments[s].groups[g].bytes);
-      if (groups_[s][g].host != kNone) host.Add(groups_[s][g].host, bytes);
-      if (groups_[s][g].nvme != kNone) nvme.Add(groups_[s][g].nvme, bytes);
+      if (groups_[s][g].host != kNone) host_gb_.Add(groups_[s][g].host, bytes);
+      if (groups_[s][g].nvme != kNone) nvme_gb_.Add(groups_[s][g].nvme, bytes);
     }
   }
-  if (!host.terms.empty()) program_.AddAtMost(host, problem_.budget.host_activation_bytes / kGB);
-  if (!nvme.terms.empty()) program_.AddAtMost(nvme, problem_.budget.nvme_bytes / kGB);
+  const PlanBudget& budget = problem_.budget;
+  if (!host_gb_.terms.empty()) program_.AddAtMost(host_gb_, budget.host_activation_bytes / kGB);
+  if (!nvme_gb_.terms.empty()) program_.AddAtMost(nvme_gb_, budget.nvme_bytes / kGB);
 }
 
 LinearSum ScheduleMip::PersistentBytes() const {

@@ -77,6 +77,8 @@ class ScheduleMip {
   void Fix(const Schedule& schedule);
 
  private:
+  friend class ScheduleScore;
+  friend class LocalSearch;
   static constexpr int kNone = -1;
   static constexpr double kGB = 1e9;
   // Billions: of bytes, or of parameters.
@@ -92,6 +94,8 @@ class ScheduleMip {
     int accumulator = kNone;
     int states = kNone;
     int device_update = kNone;
+    int fetched = kNone;       // 1 if its weights come to the device in the first pass
+    int weights_back = kNone;  // 1 if the device's update has to be sent to the host
   };
   // Passes that are alike.
   struct PassKind {
@@ -109,25 +113,49 @@ class ScheduleMip {
     LinearSum h2d_during;  // for later micro-batches
     LinearSum d2h_issued;
     LinearSum memory;        // without queues
-    double update = 0;       // parameters that must be up to date when it starts (host updates)
-    LinearSum host_updates;  // of it
+    LinearSum host_updates;  // billions of parameters that the host has updated when it starts
+    LinearSum made;          // those of its own whose gradients are final when it ends
+
+    // Its neighbour as well: one window of both.
+    void Add(const Window& other);
+  };
+
+  // GB, and what they are at most.
+  struct Held {
+    LinearSum gb;
+    double most = 0;
+  };
+
+  // A column that follows from others: the largest of its lower bounds, or 0.
+  struct Derived {
+    int column = kNone;
+    LinearSum lower;
+  };
+  // A window in its place.
+  struct Placed {
+    PassKind kind;
+    Window window;
   };
 
   // Between windows.
   struct Queues {
-    LinearSum ahead;    // GB fetched before they are needed
-    LinearSum unsent;   // GB that wait to be sent off
-    LinearSum updated;  // billions of parameters on the host, so far
-    LinearSum wanted;   // of them, those needed so far
-    LinearSum made;     // those whose gradients are final
+    LinearSum ahead;   // GB fetched before they are needed
+    LinearSum unsent;  // GB that wait to be sent off
+    // Billions of parameters on the host: updated but not yet needed (clip exact), or to be updated
+    // with the gradients that are there (clip previous).
+    LinearSum updates;
   };
 
+  void Derive(int column, const LinearSum& lower);
   void AddChoices();
   void AddUnitChoices();
+  void AddUpdateChoices(UnitChoice& choice);
   void AddRecomputation();
   void RequireValue(const ValueId& id, const LinearSum& demand);
   void AddForwardRuns();
   void AddKeptBytes();
+  Held HeldBy(size_t segment) const;
+  LinearSum Divided(size_t segment) const;
   void AddBlocks();
   std::vector<PassKind> PassKinds() const;
   Window ForwardWindow(const PassKind& kind, int segment);
@@ -138,7 +166,7 @@ class ScheduleMip {
   void StartStep(Queues& queues);
   void AddWindow(const PassKind& kind, const Window& window, Queues& queues);
   void EndStep(Queues& queues);
-  void BoundByGradients(const Window& window, Queues& queues);
+  void QueueUpdates(const Window& window, const LinearSum& updates, Queues& queues);
   void BoundIdle(int seconds, const LinearSum& h2d, const LinearSum& d2h, const LinearSum& updates);
   void BoundRates(const LinearSum& time, const LinearSum& h2d, const LinearSum& d2h,
                   const LinearSum& updates);
@@ -147,6 +175,7 @@ class ScheduleMip {
   LinearSum Kept(const ValueId& id) const;
   LinearSum OnDevice(int segment) const;  // of the segment's output boundary: 1 if on the device
   LinearSum Streamed(int unit) const;     // 1 - resident
+  LinearSum Fetched(int unit) const;      // 1 unless resident and updated there, or frozen
   LinearSum HostUpdated(int unit) const;  // 1 if the host updates it
   double BoundaryBytes(int segment) const;
 
@@ -160,10 +189,12 @@ class ScheduleMip {
   std::vector<std::vector<int>> recomputed_;  // columns by segment and node
   std::vector<std::vector<LinearSum>> runs_;  // forward, by segment and node
   std::vector<int> kept_bytes_;               // columns: GB a micro-batch up to each segment
-  std::vector<int> block_values_;             // columns: GB of lower segments of a block
-  std::vector<int> block_units_;
+  std::vector<int> held_;                     // columns: GB of lower segments of a block
+  std::vector<Derived> derived_;              // each after those that it follows from
+  std::vector<Placed> windows_;  // in the order of a step, passes between first and last once
+  LinearSum host_gb_, nvme_gb_;  // activations
   LinearSum total_seconds_, recompute_seconds_, exposed_seconds_, h2d_gb_, d2h_gb_;
-  LinearSum persistent_;  // GB that stay on the device all the while
+  int persistent_ = kNone;  // column: GB that stay on the device all the while
   int exposed_start_ = kNone;
 };
 

@@ -8,9 +8,6 @@
 namespace lazytrain {
 namespace {
 
-// Of host memory, by a parameter's update: gradient read; weights, masters, moments read, written.
-constexpr double kUpdateBytes = 26;
-
 bool Contains(const std::vector<int>& items, int item) {
   return std::find(items.begin(), items.end(), item) != items.end();
 }
@@ -24,6 +21,16 @@ LinearSum OneMinus(const LinearSum& sum) {
 LinearSum Column(int column) { return LinearSum().Add(column); }
 
 }  // namespace
+
+void ScheduleMip::Window::Add(const Window& other) {
+  seconds += other.seconds;
+  h2d_before += other.h2d_before;
+  h2d_during += other.h2d_during;
+  d2h_issued += other.d2h_issued;
+  memory += other.memory;
+  host_updates += other.host_updates;
+  made += other.made;
+}
 
 std::vector<ScheduleMip::PassKind> ScheduleMip::PassKinds() const {
   const auto size = [&](size_t pass) { return static_cast<double>(passes_[pass]); };
@@ -54,7 +61,7 @@ void ScheduleMip::AddUpdate(int u, Window& window) {
   window.h2d_before += moved;
   window.memory += moved;
   window.d2h_issued += moved;
-  window.d2h_issued += Column(choice.device_update) * GB(unit.weight_bytes);
+  window.d2h_issued += Column(choice.weights_back) * GB(unit.weight_bytes);
   const double seconds = static_cast<double>(unit.parameters) / problem_.rates.device_update;
   window.seconds += Column(choice.device_update) * seconds;
 }
@@ -72,7 +79,7 @@ ScheduleMip::Window ScheduleMip::ForwardWindow(const PassKind& kind, int s) {
     const UnitCosts& unit = costs_.units[u];
     window.memory += Streamed(u) * GB(unit.weight_bytes);
     if (Contains(before, u)) continue;
-    window.h2d_before += Streamed(u) * GB(unit.weight_bytes);
+    window.h2d_before += (kind.first ? Fetched(u) : Streamed(u)) * GB(unit.weight_bytes);
     if (kind.first && unit.parameters > 0) AddUpdate(u, window);
   }
   for (size_t g = 0; g < groups_[s].size(); ++g) {
@@ -121,7 +128,7 @@ ScheduleMip::Window ScheduleMip::BackwardWindow(const PassKind& kind, int s) {
       window.memory.Add(recomputed_[s][i], GB(costs.value_bytes[output]));
     }
   }
-  window.memory.Add(block_values_[s]).Add(block_units_[s]);
+  window.memory.Add(held_[s]);
   window.memory.Add(kept_bytes_[s], n);
   window.memory += GB(costs.gradient_bytes) + (n + 1) * BoundaryBytes(s);
   for (size_t g = 0; g < groups_[s].size(); ++g) {
@@ -142,7 +149,11 @@ ScheduleMip::Window ScheduleMip::BackwardWindow(const PassKind& kind, int s) {
       window.h2d_before += Streamed(u) * GB(unit.weight_bytes);
     }
   }
-  for (const int u : costs.gradient_units) AddGradient(kind, u, window);
+  for (const int u : costs.gradient_units) {
+    AddGradient(kind, u, window);
+    const UnitCosts& unit = costs_.units[u];
+    window.made += HostUpdated(u) * (GB(unit.parameters) / std::max(1, unit.uses));
+  }
   return window;
 }
 
@@ -168,7 +179,7 @@ void ScheduleMip::BoundRates(const LinearSum& time, const LinearSum& h2d, const 
   bound(h2d, rates.h2d_bytes);
   bound(d2h, rates.d2h_bytes);
   bound(updates, rates.host_update);
-  LinearSum host = updates * kUpdateBytes;
+  LinearSum host = updates * costs_.update_bytes;
   host += h2d;
   host += d2h;
   bound(host, rates.host_bytes);
@@ -180,22 +191,17 @@ void ScheduleMip::StartStep(Queues& queues) {
   const int updates = program_.AddColumn(0, kInfinity);
   BoundIdle(exposed_start_, Column(fetched), {}, Column(updates));
   queues.ahead = Column(fetched);
-  queues.updated = Column(updates);
+  if (problem_.space.clip == ClipMode::kExact) queues.updates = Column(updates);
   h2d_gb_.Add(fetched);
 }
 
 void ScheduleMip::AddWindow(const PassKind& kind, const Window& window, Queues& queues) {
-  const bool previous = problem_.space.clip == ClipMode::kPrevious;
+  windows_.push_back({kind, window});
   const int exposed = program_.AddColumn(0, kInfinity);
   LinearSum time = window.seconds;
   time.Add(exposed);
   total_seconds_ += time * kind.count;
   exposed_seconds_.Add(exposed, kind.count);
-  if (kind.first && !window.backward && !previous) {
-    queues.wanted += window.host_updates;
-    LinearSum up_to_date = queues.updated;
-    program_.AddAtLeast(up_to_date += queues.wanted * -1.0, 0);
-  }
 
   const int fetched = program_.AddColumn(0, kInfinity);
   const int sent = program_.AddColumn(0, kInfinity);
@@ -213,48 +219,59 @@ void ScheduleMip::AddWindow(const PassKind& kind, const Window& window, Queues& 
   h2d_gb_.Add(fetched, kind.count);
   d2h_gb_.Add(sent, kind.count);
 
-  LinearSum updates;
+  const bool previous = problem_.space.clip == ClipMode::kPrevious;
   const bool may_update = previous ? kind.last && window.backward : kind.first && !window.backward;
-  if (may_update) updates = Column(program_.AddColumn(0, kInfinity));
-  queues.updated += updates;
+  LinearSum updates;
+  if (may_update) {
+    updates = Column(program_.AddColumn(0, kInfinity));
+    QueueUpdates(window, updates, queues);
+  }
   BoundRates(time, Column(fetched), Column(sent), updates);
-  if (previous && may_update) BoundByGradients(window, queues);
 
   LinearSum memory = window.memory;
-  memory += persistent_;
-  memory.Add(ahead).Add(unsent);
+  memory.Add(persistent_).Add(ahead).Add(unsent);
   program_.AddAtMost(memory, problem_.budget.device_bytes / kGB);
 }
 
-// With the norm of the step before, what has its gradient can be updated.
-void ScheduleMip::BoundByGradients(const Window& window, Queues& queues) {
-  for (const int u : costs_.segments[window.segment].gradient_units) {
-    queues.made +=
-        HostUpdated(u) * (GB(costs_.units[u].parameters) / std::max(1, costs_.units[u].uses));
+// Exact clipping: what a window of the first forward needs was updated before it. With the norm of
+// the step before, what has its gradient can be updated.
+void ScheduleMip::QueueUpdates(const Window& window, const LinearSum& updates, Queues& queues) {
+  const int left = program_.AddColumn(0, kInfinity);
+  LinearSum balance = queues.updates;
+  balance.Add(left, -1);
+  if (problem_.space.clip == ClipMode::kPrevious) {
+    balance += window.made;
+    balance += updates * -1.0;
+  } else {
+    balance += window.host_updates * -1.0;
+    program_.AddAtLeast(queues.updates* 1.0 += window.host_updates * -1.0, 0);
+    balance += updates;
   }
-  LinearSum possible = queues.updated;
-  program_.AddAtMost(possible += queues.made * -1.0, 0);
+  program_.AddRow(0, balance, 0);
+  queues.updates = Column(left);
 }
 
 // After the last window: what is not sent, and not updated, is waited for.
 void ScheduleMip::EndStep(Queues& queues) {
   const int tail = program_.AddColumn(0, kInfinity);
-  LinearSum updates;
-  if (problem_.space.clip == ClipMode::kPrevious) {
-    updates = Column(program_.AddColumn(0, kInfinity));
-    queues.updated += updates;
-    LinearSum all = queues.updated;
-    program_.AddAtLeast(all += queues.made * -1.0, 0);
-  }
-  BoundIdle(tail, {}, queues.unsent, updates);
+  const bool previous = problem_.space.clip == ClipMode::kPrevious;
+  BoundIdle(tail, {}, queues.unsent, previous ? queues.updates : LinearSum());
   program_.AddAtMost(queues.ahead, 0);
 }
 
 void ScheduleMip::AddPass(const PassKind& kind, Queues& queues) {
   const auto segments = static_cast<int>(chain_.size());
   if (kind.first) StartStep(queues);
-  for (int s = 0; s < segments; ++s) AddWindow(kind, ForwardWindow(kind, s), queues);
-  for (int s = segments - 1; s >= 0; --s) AddWindow(kind, BackwardWindow(kind, s), queues);
+  Window idle;
+  const auto add = [&](Window window) {
+    // Segments without rows take no time: what they move is the next one's.
+    window.Add(idle);
+    idle = costs_.segments[window.segment].idle ? window : Window();
+    const bool end = window.backward && window.segment == 0;
+    if (end || !costs_.segments[window.segment].idle) AddWindow(kind, window, queues);
+  };
+  for (int s = 0; s < segments; ++s) add(ForwardWindow(kind, s));
+  for (int s = segments - 1; s >= 0; --s) add(BackwardWindow(kind, s));
   if (kind.last) EndStep(queues);
 }
 

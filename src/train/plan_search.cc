@@ -32,7 +32,7 @@ class Search {
     PlannerOptions options;
     options.capacities = input_.capacities;
     options.passes = input_.passes;
-    options.gradient_bytes = SizeOf(input_.states.gradient_dtype);
+    options.states.gradient = SizeOf(input_.states.gradient_dtype);
     options.budget.device_bytes = static_cast<double>(input_.device_bytes);
     options.budget.host_activation_bytes = static_cast<double>(input_.host_activation_bytes);
     options.space = input_.space;

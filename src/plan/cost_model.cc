@@ -6,7 +6,16 @@ namespace lazytrain {
 
 HardwareRates HardwareRates::Unlimited() {
   constexpr double kEndless = 1e30;
-  return {kEndless, kEndless, kEndless, kEndless, kEndless, kEndless, kEndless, 0.0};
+  return {.h2d_bytes = kEndless,
+          .d2h_bytes = kEndless,
+          .host_bytes = kEndless,
+          .nvme_read_bytes = kEndless,
+          .nvme_write_bytes = kEndless,
+          .gemm_flops = kEndless,
+          .device_bytes = kEndless,
+          .host_update = kEndless,
+          .device_update = kEndless,
+          .launch_seconds = 0.0};
 }
 
 double CostModel::Estimate(const Op& op, Direction direction, const RowCounts& rows) const {

@@ -14,7 +14,9 @@ namespace lazytrain {
 struct HardwareRates {
   double h2d_bytes = 10e9;
   double d2h_bytes = 10e9;
-  double host_bytes = 20e9;    // host memory, shared by links and updates
+  double host_bytes = 20e9;  // host memory, shared by links and updates
+  double nvme_read_bytes = 2e9;
+  double nvme_write_bytes = 2e9;
   double gemm_flops = 50e9;    // what the device's matrix products reach
   double device_bytes = 10e9;  // device memory
   double host_update = 300e6;  // parameters updated on the host

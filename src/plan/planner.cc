@@ -134,9 +134,8 @@ class Planner {
     if (attempt.incumbent.empty()) return;
     LinearSolution found;
     found.values = attempt.incumbent;
-    const Schedule schedule = mip.ScheduleOf(found);
     ScheduleMip fixed(problem, candidate.passes);
-    fixed.Fix(schedule);
+    fixed.Fix(mip.ScheduleOf(found));
     SolveOptions solve;
     solve.relaxed = true;
     const LinearSolution solution = fixed.program().Solve(solve);
@@ -226,6 +225,20 @@ double BoundOf(const ModelGraph& model, const CostModel& cost, const PlannerOpti
   solve.relaxed = true;
   const LinearSolution solution = ScheduleMip(problem, passes).program().Solve(solve);
   return solution.found() ? solution.objective : kInfinity;
+}
+
+std::optional<StepEstimate> EstimateSchedule(const ModelGraph& model, const CostModel& cost,
+                                             const PlannerOptions& options,
+                                             const Capacity& capacity, const Schedule& schedule) {
+  const PlanCosts costs = MakePlanCosts(model, capacity, cost, options.states);
+  const PlanProblem problem = ProblemOf(model, cost, options, capacity, costs);
+  ScheduleMip mip(problem, schedule.passes);
+  mip.Fix(schedule);
+  SolveOptions solve;
+  solve.relaxed = true;
+  const LinearSolution solution = mip.program().Solve(solve);
+  if (!solution.found()) return std::nullopt;
+  return mip.EstimateOf(solution);
 }
 
 }  // namespace lazytrain

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "plan/schedule_mip.h"
@@ -49,6 +50,11 @@ PlanResult PlanSchedule(const ModelGraph& model, const CostModel& cost,
 // The lowest step time of a candidate as its linear program bounds it; kInfinity: infeasible.
 double BoundOf(const ModelGraph& model, const CostModel& cost, const PlannerOptions& options,
                const Capacity& capacity, const std::vector<int64_t>& passes);
+
+// What the mixed-integer program says of a schedule; nothing if it does not fit.
+std::optional<StepEstimate> EstimateSchedule(const ModelGraph& model, const CostModel& cost,
+                                             const PlannerOptions& options,
+                                             const Capacity& capacity, const Schedule& schedule);
 
 // `count` micro-batches in `passes` passes as even as can be, the smallest first.
 std::vector<int64_t> EvenPasses(int64_t count, int64_t passes);

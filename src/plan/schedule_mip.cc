@@ -322,7 +322,10 @@ void ScheduleMip::AddHostMemory() {
   }
   const PlanBudget& budget = problem_.budget;
   if (!host_gb_.terms.empty()) program_.AddAtMost(host_gb_, budget.host_activation_bytes / kGB);
-  if (!nvme_gb_.terms.empty()) program_.AddAtMost(nvme_gb_, budget.nvme_bytes / kGB);
+  if (nvme_gb_.terms.empty()) return;
+  program_.AddAtMost(nvme_gb_, budget.nvme_bytes / kGB);
+  host_kept_ = program_.AddColumn(0, kInfinity);
+  Derive(host_kept_, host_gb_);
 }
 
 LinearSum ScheduleMip::PersistentBytes() const {

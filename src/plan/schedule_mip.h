@@ -112,6 +112,9 @@ class ScheduleMip {
     LinearSum h2d_before;  // must be there when it starts
     LinearSum h2d_during;  // for later micro-batches
     LinearSum d2h_issued;
+    LinearSum read_before;  // of h2d: from NVMe, through host memory
+    LinearSum read_during;
+    LinearSum written;       // of d2h_issued: to NVMe
     LinearSum memory;        // without queues
     LinearSum host_updates;  // billions of parameters that the host has updated when it starts
     LinearSum made;          // those of its own whose gradients are final when it ends
@@ -139,8 +142,10 @@ class ScheduleMip {
 
   // Between windows.
   struct Queues {
-    LinearSum ahead;   // GB fetched before they are needed
-    LinearSum unsent;  // GB that wait to be sent off
+    LinearSum ahead;    // GB fetched before they are needed
+    LinearSum unsent;   // GB that wait to be sent off
+    LinearSum unsaved;  // GB in host memory on their way to NVMe
+    LinearSum staged;   // GB in host memory on their way from NVMe
     // Billions of parameters on the host: updated but not yet needed (clip exact), or to be updated
     // with the gradients that are there (clip previous).
     LinearSum updates;
@@ -166,6 +171,7 @@ class ScheduleMip {
   void StartStep(Queues& queues);
   void AddWindow(const PassKind& kind, const Window& window, Queues& queues);
   void EndStep(Queues& queues);
+  void QueueNvme(const Window& window, const LinearSum& time, Queues& queues);
   void QueueUpdates(const Window& window, const LinearSum& updates, Queues& queues);
   void BoundIdle(int seconds, const LinearSum& h2d, const LinearSum& d2h, const LinearSum& updates);
   void BoundRates(const LinearSum& time, const LinearSum& h2d, const LinearSum& d2h,
@@ -193,6 +199,7 @@ class ScheduleMip {
   std::vector<Derived> derived_;              // each after those that it follows from
   std::vector<Placed> windows_;  // in the order of a step, passes between first and last once
   LinearSum host_gb_, nvme_gb_;  // activations
+  int host_kept_ = kNone;        // column: host_gb_
   LinearSum total_seconds_, recompute_seconds_, exposed_seconds_, h2d_gb_, d2h_gb_;
   int persistent_ = kNone;  // column: GB that stay on the device all the while
   int exposed_start_ = kNone;

@@ -27,6 +27,9 @@ void ScheduleMip::Window::Add(const Window& other) {
   h2d_before += other.h2d_before;
   h2d_during += other.h2d_during;
   d2h_issued += other.d2h_issued;
+  read_before += other.read_before;
+  read_during += other.read_during;
+  written += other.written;
   memory += other.memory;
   host_updates += other.host_updates;
   made += other.made;
@@ -87,6 +90,7 @@ ScheduleMip::Window ScheduleMip::ForwardWindow(const PassKind& kind, int s) {
     for (const int column : {groups_[s][g].host, groups_[s][g].nvme}) {
       if (column != kNone) window.d2h_issued.Add(column, n * bytes);
     }
+    if (groups_[s][g].nvme != kNone) window.written.Add(groups_[s][g].nvme, n * bytes);
   }
   window.memory.Add(kept_bytes_[s], n);
   window.memory += GB(costs.forward_bytes);
@@ -139,6 +143,9 @@ ScheduleMip::Window ScheduleMip::BackwardWindow(const PassKind& kind, int s) {
       window.h2d_during.Add(column, (n - 1) * bytes);
       window.memory.Add(column, 2 * bytes);
     }
+    if (groups_[s][g].nvme == kNone) continue;
+    window.read_before.Add(groups_[s][g].nvme, bytes);
+    window.read_during.Add(groups_[s][g].nvme, (n - 1) * bytes);
   }
   const auto segments = static_cast<int>(chain_.size());
   const std::vector<int>& before = costs_.segments[std::min(s + 1, segments - 1)].units;
@@ -227,10 +234,35 @@ void ScheduleMip::AddWindow(const PassKind& kind, const Window& window, Queues& 
     QueueUpdates(window, updates, queues);
   }
   BoundRates(time, Column(fetched), Column(sent), updates);
+  if (host_kept_ != kNone) QueueNvme(window, time, queues);
 
   LinearSum memory = window.memory;
   memory.Add(persistent_).Add(ahead).Add(unsent);
   program_.AddAtMost(memory, problem_.budget.device_bytes / kGB);
+}
+
+// Through host memory: written after it was sent, read before it is fetched. What is on its way
+// takes host memory of its own.
+void ScheduleMip::QueueNvme(const Window& window, const LinearSum& time, Queues& queues) {
+  const HardwareRates& rates = problem_.rates;
+  const int written = program_.AddColumn(0, kInfinity);
+  const int read = program_.AddColumn(0, kInfinity);
+  const int unsaved = program_.AddColumn(0, kInfinity);
+  const int staged = program_.AddColumn(0, kInfinity);
+  LinearSum out = queues.unsaved;
+  program_.AddRow(0, (out += window.written).Add(written, -1).Add(unsaved, -1), 0);
+  LinearSum in = queues.staged;
+  program_.AddAtLeast(in += window.read_before * -1.0, 0);
+  in += window.read_during * -1.0;
+  program_.AddRow(0, in.Add(read).Add(staged, -1), 0);
+  queues.unsaved = Column(unsaved);
+  queues.staged = Column(staged);
+  LinearSum write_row = time * (-rates.nvme_write_bytes / kGB);
+  program_.AddAtMost(write_row.Add(written), 0);
+  LinearSum read_row = time * (-rates.nvme_read_bytes / kGB);
+  program_.AddAtMost(read_row.Add(read), 0);
+  program_.AddAtMost(LinearSum().Add(host_kept_).Add(unsaved).Add(staged),
+                     problem_.budget.host_activation_bytes / kGB);
 }
 
 // Exact clipping: what a window of the first forward needs was updated before it. With the norm of
@@ -256,6 +288,8 @@ void ScheduleMip::EndStep(Queues& queues) {
   const int tail = program_.AddColumn(0, kInfinity);
   const bool previous = problem_.space.clip == ClipMode::kPrevious;
   BoundIdle(tail, {}, queues.unsent, previous ? queues.updates : LinearSum());
+  // What is read was written in the same pass.
+  if (host_kept_ != kNone) program_.AddAtMost(queues.staged, 0);
   program_.AddAtMost(queues.ahead, 0);
 }
 

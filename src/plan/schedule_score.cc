@@ -54,6 +54,7 @@ ScheduleScore::Score ScheduleScore::Of(std::vector<double>& columns) {
   for (size_t w = 0; w < windows_.size(); ++w) {
     seconds += mip_.windows_[w].kind.count * windows_[w].exposed;
   }
+  if (mip_.host_kept_ != ScheduleMip::kNone) seconds = std::max(seconds, NvmeSeconds(columns));
   const auto above = [&](const LinearSum& sum, double bytes) {
     return std::max(0.0, Value(sum, columns) - bytes / ScheduleMip::kGB);
   };
@@ -66,6 +67,20 @@ ScheduleScore::Score ScheduleScore::Of(std::vector<double>& columns) {
 double ScheduleScore::Idle(double link_seconds, double gb, double updates) const {
   return std::max(
       {link_seconds, (gb + updates * mip_.costs_.update_bytes) / host_, updates / updates_});
+}
+
+// Written in the forward sweep, read in the backward sweep.
+double ScheduleScore::NvmeSeconds(const std::vector<double>& columns) const {
+  const HardwareRates& rates = mip_.problem_.rates;
+  double seconds = 0;
+  for (const ScheduleMip::Placed& placed : mip_.windows_) {
+    seconds +=
+        placed.kind.count * ScheduleMip::kGB *
+        (Value(placed.window.written, columns) / rates.nvme_write_bytes +
+         (Value(placed.window.read_before, columns) + Value(placed.window.read_during, columns)) /
+             rates.nvme_read_bytes);
+  }
+  return seconds;
 }
 
 // As early as can be; returns the GB that are left after the step.

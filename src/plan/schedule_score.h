@@ -32,6 +32,7 @@ class ScheduleScore {
 
   double Value(const LinearSum& sum, const std::vector<double>& columns) const;
   double Idle(double link_seconds, double gb, double updates) const;
+  double NvmeSeconds(const std::vector<double>& columns) const;
   double Send();
   double Fetch();
   double Update();

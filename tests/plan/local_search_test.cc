@@ -85,7 +85,7 @@ TEST_F(LocalSearchTest, FindsWhatTheSolverFinds) {
     const LinearSolution relaxed = mip.program().Solve(options);
     ASSERT_TRUE(relaxed.found()) << of.device_mb;
     options.relaxed = false;
-    options.gap = 0.0005 * relaxed.objective;
+    options.gap = 0.003 * relaxed.objective;
     options.seconds = 60;
     const LinearSolution best = mip.program().Solve(options);
     ASSERT_TRUE(best.found());

@@ -12,8 +12,13 @@ namespace lazytrain {
 
 class RunMemory {
  public:
-  // Large enough for each of the programs.
-  RunMemory(Device& device, std::span<const Program* const> programs);
+  // Large enough for each of the programs. `store`: of another run of the same model and states,
+  // contents included; absent: a new one.
+  RunMemory(Device& device, std::span<const Program* const> programs,
+            std::unique_ptr<MemoryBlock> store = nullptr);
+
+  // Gives the store away; its addresses are invalid from then on.
+  std::unique_ptr<MemoryBlock> TakeStore();
 
   std::byte* Address(const Buffer& buffer) const {
     return blocks_[buffer.space]->base() + buffer.offset;

@@ -12,12 +12,28 @@ namespace lazytrain {
 
 TrainingEngine::TrainingEngine(Device& device, const ProgramSet& programs, const CostModel& cost,
                                const EngineOptions& options)
+    : TrainingEngine(device, programs, cost, options, std::unique_ptr<MemoryBlock>()) {}
+
+TrainingEngine::TrainingEngine(Device& device, const ProgramSet& programs, const CostModel& cost,
+                               const EngineOptions& options, TrainingState state)
+    : TrainingEngine(device, programs, cost, options, std::move(state.store)) {
+  optimizer_steps_ = state.optimizer_steps;
+  executor_.Run(programs_.load(), {}, std::nullopt);
+}
+
+TrainingEngine::TrainingEngine(Device& device, const ProgramSet& programs, const CostModel& cost,
+                               const EngineOptions& options, std::unique_ptr<MemoryBlock> store)
     : programs_(programs),
       cost_(cost),
       options_(options),
-      memory_(device, programs.all()),
+      memory_(device, programs.all(), std::move(store)),
       executor_(device, memory_, cost_, options.check_memory) {
   for (const Program* program : programs.all()) executor_.Prepare(*program);
+}
+
+TrainingState TrainingEngine::Leave() {
+  Drain();
+  return {memory_.TakeStore(), optimizer_steps_};
 }
 
 std::byte* TrainingEngine::At(int buffer) const {

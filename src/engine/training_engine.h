@@ -30,11 +30,24 @@ struct StepReport {
   StepTimeline timeline;
 };
 
+// All that training has come to, between two steps.
+struct TrainingState {
+  std::unique_ptr<MemoryBlock> store;  // weights, masters, moments
+  int64_t optimizer_steps = 0;
+};
+
 class TrainingEngine {
  public:
   // Allocates all memory of the run. `device` and `programs` must outlive the engine.
   TrainingEngine(Device& device, const ProgramSet& programs, const CostModel& cost,
                  const EngineOptions& options);
+  // Goes on where an engine with other programs of the same model stopped.
+  TrainingEngine(Device& device, const ProgramSet& programs, const CostModel& cost,
+                 const EngineOptions& options, TrainingState state);
+
+  // Drains, and gives away what another engine goes on with. This one can only be destroyed then,
+  // which has to come first where the device cannot hold both.
+  TrainingState Leave();
 
   // Calls `fill` with each unit's host memory, several at once on threads of their own, then brings
   // to the device what stays there. Moments start at 0.
@@ -73,6 +86,8 @@ class TrainingEngine {
   int64_t device_bytes_used() const { return memory_.block(kDeviceSpace).TouchedBytes(); }
 
  private:
+  TrainingEngine(Device& device, const ProgramSet& programs, const CostModel& cost,
+                 const EngineOptions& options, std::unique_ptr<MemoryBlock> store);
   UnitMemory MemoryOf(size_t unit) const;
   std::byte* At(int buffer) const;
   double SumOfLosses(const Program& program, std::span<const MicroBatch> step) const;

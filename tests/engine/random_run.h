@@ -152,20 +152,30 @@ struct CheckedRunResult {
   int64_t allocated[kSpaces] = {};
 };
 
-// Runs the setup's steps with every memory access checked against the programs.
-inline CheckedRunResult CheckedRun(const RandomSetup& setup, const ProgramSet& programs) {
+// Runs the setup's steps with every memory access checked against the programs, those in turn: step
+// by step another engine goes on.
+inline CheckedRunResult CheckedRun(const RandomSetup& setup,
+                                   const std::vector<const ProgramSet*>& in_turn) {
   VirtualAcceleratorOptions device_options;
   device_options.threads = 2;
   device_options.poison = true;
   const std::unique_ptr<Device> device = MakeVirtualAccelerator(device_options);
   EngineOptions options;
   options.check_memory = true;
-  TrainingEngine engine(*device, programs, CostModel(), options);
-  engine.LoadWeights([&](const UnitSpec& unit, const UnitMemory& memory) {
+  auto owned = std::make_unique<TrainingEngine>(*device, *in_turn[0], CostModel(), options);
+  owned->LoadWeights([&](const UnitSpec& unit, const UnitMemory& memory) {
     InitializeUnit(unit, setup.seed, 0.3, memory);
   });
   Digest digest;
   for (size_t s = 0; s < setup.steps.size(); ++s) {
+    const ProgramSet& programs = *in_turn[s % in_turn.size()];
+    if (&owned->programs() != &programs) {
+      TrainingState state = owned->Leave();
+      owned.reset();
+      owned = std::make_unique<TrainingEngine>(*device, programs, CostModel(), options,
+                                               std::move(state));
+    }
+    TrainingEngine& engine = *owned;
     const StepReport report = engine.Step(setup.steps[s], 1e-2);
     if (!std::isfinite(report.loss) || report.skipped) throw RunError("the run diverged");
     digest.Add(&report.loss, sizeof(report.loss));
@@ -179,8 +189,9 @@ inline CheckedRunResult CheckedRun(const RandomSetup& setup, const ProgramSet& p
       digest.Add(&loss, sizeof(loss));
     }
   }
+  TrainingEngine& engine = *owned;
   engine.Drain();
-  const ModelGraph& model = programs.model();
+  const ModelGraph& model = engine.programs().model();
   for (size_t u = 0; u < model.units.size(); ++u) {
     for (const ParameterSpec& p : model.units[u].parameters) {
       digest.Add(engine.Weights(u) + p.byte_offset, static_cast<size_t>(p.bytes()));
@@ -190,6 +201,10 @@ inline CheckedRunResult CheckedRun(const RandomSetup& setup, const ProgramSet& p
   result.bits = digest.Hex();
   for (int space = 0; space < kSpaces; ++space) result.allocated[space] = engine.bytes(space);
   return result;
+}
+
+inline CheckedRunResult CheckedRun(const RandomSetup& setup, const ProgramSet& programs) {
+  return CheckedRun(setup, std::vector<const ProgramSet*>{&programs});
 }
 
 }  // namespace lazytrain::testing

@@ -45,6 +45,22 @@ void CheckRandomSchedules(uint64_t seed, int rounds, int schedules) {
 
 TEST(ScheduleInvariance, RandomSchedules) { CheckRandomSchedules(1, 80, 5); }
 
+// A run may change its schedule between any two steps.
+TEST(ScheduleInvariance, AnotherScheduleGoesOn) {
+  for (uint64_t round = 0; round < 20; ++round) {
+    Random random(StreamSeed(3, round));
+    const testing::RandomSetup setup = testing::MakeRandomSetup(random);
+    const ModelGraph model = setup.Graph();
+    const Schedule first = testing::RandomSchedule(random, model, setup.capacity, nullptr);
+    const Schedule second = testing::RandomSchedule(random, model, setup.capacity, &first.passes);
+    const ProgramSet one(setup.Graph(), first, testing::OptionsOf(setup));
+    const ProgramSet other(setup.Graph(), second, testing::OptionsOf(setup));
+    ASSERT_EQ(testing::CheckedRun(setup, {&one, &other}).bits, testing::CheckedRun(setup, one).bits)
+        << "round " << round << "\n"
+        << setup.config.dump();
+  }
+}
+
 // Ten thousand schedules; labelled slow.
 TEST(ScheduleInvarianceSlow, RandomSchedules) { CheckRandomSchedules(2, 2000, 5); }
 

@@ -16,6 +16,8 @@ namespace {
 // More passes than this stream weights so often, or leave so little to overlap with, that they have
 // not been worth their programs.
 constexpr int64_t kMostPasses = 12;
+// Longer first passes are tried up to this many.
+constexpr int64_t kMostUneven = 4;
 // Of local search, for each number of passes that is worth it: about a second for 100 layers.
 constexpr int64_t kSearchRounds = 60000;
 
@@ -35,6 +37,22 @@ std::vector<int64_t> PassCounts(const PlannerOptions& options, int64_t micro_bat
     counts.push_back(count);
   }
   return counts;
+}
+
+// Even passes, and those whose first is twice as long as the others: its forward sweep is all that
+// hides updates, while the others hold their activations for less.
+std::vector<std::vector<int64_t>> Divisions(const PlannerOptions& options, int64_t micro_batches) {
+  if (!options.division.empty()) return {options.division};
+  std::vector<std::vector<int64_t>> divisions;
+  for (const int64_t passes : PassCounts(options, micro_batches)) {
+    divisions.push_back(EvenPasses(micro_batches, passes));
+    const int64_t first = (2 * micro_batches + passes) / (passes + 1);
+    if (passes == 1 || passes > kMostUneven || micro_batches - first < passes - 1) continue;
+    std::vector<int64_t> uneven = EvenPasses(micro_batches - first, passes - 1);
+    uneven.insert(uneven.begin(), first);
+    if (uneven != divisions.back()) divisions.push_back(uneven);
+  }
+  return divisions;
 }
 
 PlanProblem ProblemOf(const ModelGraph& model, const CostModel& cost, const PlannerOptions& options,
@@ -59,10 +77,10 @@ class Planner {
     for (const Capacity& capacity : options_.capacities) {
       costs_.push_back(
           std::make_unique<PlanCosts>(MakePlanCosts(model_, capacity, cost_, options_.states)));
-      for (const int64_t count : PassCounts(options_, capacity.micro_batches)) {
+      for (const std::vector<int64_t>& passes : Divisions(options_, capacity.micro_batches)) {
         Attempt attempt;
         attempt.candidate.capacity = capacity;
-        attempt.candidate.passes = EvenPasses(capacity.micro_batches, count);
+        attempt.candidate.passes = passes;
         attempt.costs = costs_.back().get();
         attempts_.push_back(std::move(attempt));
       }

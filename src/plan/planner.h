@@ -13,6 +13,8 @@ namespace lazytrain {
 struct PlannerOptions {
   std::vector<Capacity> capacities;  // one for each micro-batch size to try
   std::vector<int64_t> passes;       // numbers of passes to try; empty: 1 to 12
+  // Micro-batches of each pass: only this division; empty: those the planner thinks of.
+  std::vector<int64_t> division;
   StateBytes states;
   PlanBudget budget;
   PlanSpace space;

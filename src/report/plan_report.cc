@@ -62,6 +62,13 @@ std::string UnitLine(const Schedule& schedule) {
       count([](const UnitPlan& u) { return u.update == UpdatePlace::kDevice; }));
 }
 
+// "4", or the micro-batches of each where they differ by more than rounding: "5+2+2".
+std::string PassesText(const std::vector<int64_t>& passes) {
+  const auto [least, most] = std::minmax_element(passes.begin(), passes.end());
+  if (*most - *least <= 1) return std::to_string(passes.size());
+  return fmt::format("{}", fmt::join(passes, "+"));
+}
+
 // Number of passes and micro-batch size with the bound of each, the best first.
 std::string CandidateTable(const PlanResult& plan) {
   std::string text = fmt::format("{:>6} {:>12} {:>12} {:>12}\n", "passes", "micro-batch",
@@ -69,7 +76,7 @@ std::string CandidateTable(const PlanResult& plan) {
   size_t shown = 0;
   for (const PlanCandidate& candidate : plan.candidates) {
     if (!candidate.feasible || ++shown > 8) break;
-    text += fmt::format("{:>6} {:>12} {:>12} {:>12}\n", candidate.passes.size(),
+    text += fmt::format("{:>6} {:>12} {:>12} {:>12}\n", PassesText(candidate.passes),
                         candidate.capacity.micro_batch_tokens, FormatSeconds(candidate.bound),
                         candidate.seconds > 0 ? FormatSeconds(candidate.seconds) : "ruled out");
   }

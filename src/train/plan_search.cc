@@ -32,6 +32,7 @@ class Search {
     PlannerOptions options;
     options.capacities = input_.capacities;
     options.passes = input_.passes;
+    options.division = input_.division;
     options.states.gradient = SizeOf(input_.states.gradient_dtype);
     options.budget.device_bytes = static_cast<double>(input_.device_bytes);
     options.budget.host_activation_bytes = static_cast<double>(input_.host_activation_bytes);
@@ -110,7 +111,7 @@ class Search {
   // less room for that than it believes. Where the simulator disagrees, it also judges the best
   // plans of few passes.
   void TryFewPasses(PlannerOptions options) {
-    if (!input_.passes.empty()) return;
+    if (!input_.passes.empty() || !input_.division.empty()) return;
     const double believed = best_.plan.estimate.seconds;
     for (const int64_t passes : {1, 2}) {
       if (best_.fits && best_.simulated <= kOptimism * believed) return;
@@ -130,7 +131,7 @@ class Search {
   // The simulator judges.
   void Correct(PlannerOptions options, PlanResult result) {
     options.capacities = {result.capacity};
-    options.passes = {static_cast<int64_t>(result.schedule.passes.size())};
+    options.division = result.schedule.passes;
     const auto cap = static_cast<double>(input_.device_bytes);
     double budget = cap;
     for (int i = 0;; ++i) {

@@ -16,7 +16,8 @@ struct SearchInput {
   std::vector<Capacity> capacities;      // one for each micro-batch size to try
   int64_t device_bytes = 0;              // the cap
   int64_t host_activation_bytes = 0;
-  std::vector<int64_t> passes;  // numbers to try; empty: as the planner's
+  std::vector<int64_t> passes;    // numbers to try; empty: as the planner's
+  std::vector<int64_t> division;  // micro-batches of each pass; empty: as the planner's
   PlanSpace space;
   double seconds = 20;
 };

@@ -13,9 +13,8 @@
 #include "core/units.h"
 #include "model/family.h"
 #include "ops/kernel.h"
-#include "profile/calibration.h"
-#include "profile/machine_profile.h"
 #include "program/persistent.h"
+#include "train/believed_costs.h"
 #include "train/device_choice.h"
 
 namespace lazytrain {
@@ -229,57 +228,6 @@ std::unique_ptr<Device> OpenDevice(const Config& config) {
                     config.hardware.host_gbps.value_or(0.0) * 1e9);
 }
 
-CostModel WithGivenRates(const CostModel& measured, const HardwareSettings& hardware) {
-  CostModel cost = measured;
-  HardwareRates& rates = cost.rates();
-  if (hardware.h2d_gbps) rates.h2d_bytes = *hardware.h2d_gbps * 1e9;
-  if (hardware.d2h_gbps) rates.d2h_bytes = *hardware.d2h_gbps * 1e9;
-  if (hardware.host_gbps) rates.host_bytes = *hardware.host_gbps * 1e9;
-  if (hardware.gemm_tflops) rates.gemm_flops = *hardware.gemm_tflops * 1e12;
-  // A throttled update takes what its memory traffic takes; what was measured had others beside it.
-  if (hardware.throttle && hardware.host_gbps) {
-    rates.host_update = HardwareRates::Unlimited().host_update;
-  }
-  return cost;
-}
-
-CostModel BelievedCosts(const Config& config, Device& device, const ModelGraph& model) {
-  const HardwareSettings& hardware = config.hardware;
-  const bool all_given = hardware.h2d_gbps && hardware.d2h_gbps && hardware.host_gbps &&
-                         hardware.gemm_tflops && !hardware.throttle;
-  if (all_given) {
-    // Device memory moves about a byte while its matrix units do 200 operations; updates take what
-    // their memory traffic takes.
-    HardwareRates rates;
-    rates.device_bytes = *hardware.gemm_tflops * 1e12 / 200;
-    rates.device_update = rates.device_bytes / 26;
-    rates.host_update = HardwareRates::Unlimited().host_update;
-    return WithGivenRates(CostModel(rates), hardware);
-  }
-  CostModel cost(MeasureRates(device, HardwareRates()));
-  // As many rows as take the largest product a few hundredths of a second on a slow device.
-  int64_t largest = 1;
-  for (const UnitSpec& unit : model.units) {
-    for (const ParameterSpec& p : unit.parameters) largest = std::max(largest, p.elements());
-  }
-  const Capacity capacity = CapacityOf(config);
-  const double product = device.backend() == "cpu" ? 2e9 : 1e14;
-  const auto most = static_cast<int64_t>(product / (2.0 * static_cast<double>(largest)));
-  RowCounts rows = capacity.MicroBatchRows();
-  rows.tokens = std::clamp<int64_t>(most, 16, capacity.micro_batch_tokens);
-  rows.longest_document = std::min(rows.longest_document, rows.tokens);
-  rows.documents = CeilDiv(rows.tokens, rows.longest_document);
-  rows.squared_lengths =
-      static_cast<double>(rows.tokens) * static_cast<double>(rows.longest_document);
-  MeasureOps(device, model, rows, cost);
-  return WithGivenRates(cost, hardware);
-}
-
-CostModel PredictionCosts(TrainingEngine& engine, const RunPlan& plan, const Config& config) {
-  if (plan.search) return plan.cost;
-  return WithGivenRates(Calibrate(engine, plan.cost), config.hardware);
-}
-
 Capacity CapacityOf(const Config& config) {
   const int64_t longest = config.dataset.max_seq_len;
   const int64_t at_once = config.memory.micro_batch_tokens.value_or(
@@ -314,17 +262,17 @@ RunPlan MakeRunPlan(const Config& config, const HubConfig& hub, Device& device) 
   Schedule schedule;
   const int64_t store = StoreBytes(model, {true, options.gradient_dtype}, capacity);
   CheckStore(config, store);
+  BelievedCosts believed = FindCosts(config, device, model, capacity);
+  plan.cost = std::move(believed.cost);
+  plan.cost_origin = std::move(believed.origin);
+  plan.device_fixed = device.UsedBytes();
   if (IsSolved(config)) {
-    plan.cost = BelievedCosts(config, device, model);
-    plan.device_fixed = device.UsedBytes();
     plan.search = Solve(config, model, {true, options.gradient_dtype}, plan.cost,
                         KernelsFor(device), plan.device_cap - plan.device_fixed, store);
     capacity = plan.search->capacity;
     schedule = plan.search->schedule;
     schedule.name = config.memory.schedule;
   } else {
-    plan.cost = WithGivenRates(CostModel(), config.hardware);
-    plan.device_fixed = device.UsedBytes();
     schedule = MakeSchedule(config, model, capacity);
   }
   options.training = capacity;

@@ -20,7 +20,7 @@ struct OpTime {
 
 struct OpTiming {
   double busy_seconds = 0;  // of matrix products before anything counts
-  double seconds = 0.3;     // of rounds
+  double seconds = 0.2;     // of rounds
   int64_t least_rounds = 3;
   int64_t most_rounds = 50;
   int64_t most_repeats = 1;  // of a shape of segment in a round

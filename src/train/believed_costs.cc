@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <set>
 
 #include "core/error.h"
 #include "core/units.h"
@@ -20,11 +21,14 @@ bool AllGiven(const HardwareSettings& hardware) {
          !hardware.throttle;
 }
 
-// Calls `visit` with every op and direction of the loss chain that the device has kernels for.
+// Calls `visit` with every op and direction of the loss chain that the device has kernels for, each
+// once.
 template <typename Visit>
 void ForEachOp(const Device& device, const ModelGraph& model, const Visit& visit) {
+  std::set<std::string> seen;
   for (const Segment& segment : model.loss) {
     for (const OpNode& node : segment.graph->nodes) {
+      if (!seen.insert(node.op->Signature()).second) continue;
       for (const Direction direction : {Direction::kForward, Direction::kBackward}) {
         if (KernelsFor(device).Has(*node.op, direction)) visit(node.op->Signature(), direction);
       }

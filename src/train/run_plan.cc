@@ -4,31 +4,22 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 
 #include "core/error.h"
 #include "core/hash.h"
 #include "core/log.h"
 #include "core/units.h"
-#include "model/family.h"
 #include "ops/kernel.h"
 #include "program/persistent.h"
 #include "train/believed_costs.h"
 #include "train/device_choice.h"
+#include "train/trained_graph.h"
 
 namespace lazytrain {
 namespace {
 
 constexpr int64_t kMaxMicroBatches = 4096;  // a step program lists every one
-
-// Tokens whose logits exist at once: enough rows for matrix products to be efficient where the
-// vocabulary is large, few where it is small, so that logits never rival the activations. A
-// function of the model alone, since results depend on it.
-int64_t HeadChunkRows(int64_t vocab_size) {
-  const auto rows = std::bit_floor(static_cast<uint64_t>(std::max<int64_t>(vocab_size / 16, 1)));
-  return std::clamp<int64_t>(static_cast<int64_t>(rows), 64, 1024);
-}
 
 int64_t StepTokens(const Config& config) {
   const TrainingSettings& training = config.training;
@@ -247,11 +238,7 @@ Capacity CapacityOf(const Config& config) {
 RunPlan MakeRunPlan(const Config& config, const HubConfig& hub, Device& device) {
   RunPlan plan;
   plan.dtype = DTypeFromName(config.model.dtype, config.Place("model.dtype"));
-  GraphOptions graph;
-  graph.dtype = plan.dtype;
-  // Only the graph knows where its config.json has the vocabulary.
-  graph.head_chunk_rows = HeadChunkRows(BuildModelGraph(hub, graph).vocab_size);
-  ModelGraph model = BuildModelGraph(hub, graph);
+  ModelGraph model = BuildTrainedGraph(hub, plan.dtype);
   CheckSequenceLength(config, hub, model);
   ProgramSetOptions options;
   const std::string& gradients = config.optimizer.gradients;

@@ -37,10 +37,6 @@ struct RunPlan {
 // The device that a configuration names, throttled if it says so.
 std::unique_ptr<Device> OpenDevice(const Config& config);
 
-// The largest micro-batch and step that a configuration allows. Throws Error for settings that do
-// not fit together (a micro-batch shorter than max_seq_len).
-Capacity CapacityOf(const Config& config);
-
 // Throws Error when the plan does not fit the device (naming the smallest cap that would do) or the
 // host, when max_seq_len is above the model's context, and for impossible schedules.
 RunPlan MakeRunPlan(const Config& config, const HubConfig& model, Device& device);

@@ -1,0 +1,46 @@
+// Which budgets and batches a schedule can be found for, by the planner's linear programs: quick,
+// and never too pessimistic.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "train/plan_search.h"
+
+namespace lazytrain {
+
+struct MemoryBudget {
+  double device_bytes = 0;
+  double host_activation_bytes = 0;
+};
+
+class MemoryLimits {
+ public:
+  // `search_of` gives the search for a batch, with capacities for it.
+  MemoryLimits(std::function<SearchInput(int64_t batch)> search_of, int64_t most_batch)
+      : search_of_(std::move(search_of)), most_batch_(most_batch) {}
+
+  int64_t most_batch() const { return most_batch_; }
+
+  // Seconds that no step of the batch can be shorter than; kInfinity: it does not fit. Looks at one
+  // pass, or at few and at many.
+  double Bound(int64_t batch, bool one_pass, const MemoryBudget& budget) const;
+  bool Fits(int64_t batch, bool one_pass, const MemoryBudget& budget) const;
+
+  // 0: not even one example fits; most_batch(): perhaps more.
+  int64_t LargestBatch(bool one_pass, const MemoryBudget& budget) const;
+
+  // The least bytes of one memory that do, the other as given; kInfinity: none.
+  double LeastDevice(int64_t batch, bool one_pass, MemoryBudget budget) const;
+  double LeastHost(int64_t batch, bool one_pass, MemoryBudget budget) const;
+
+ private:
+  double Least(double MemoryBudget::*memory, int64_t batch, bool one_pass,
+               MemoryBudget budget) const;
+
+  std::function<SearchInput(int64_t batch)> search_of_;
+  int64_t most_batch_;
+};
+
+}  // namespace lazytrain

@@ -31,6 +31,8 @@ constexpr double kGuessedTflops = 400;
 constexpr double kNearlyBest = 0.98;
 // Beyond this a step takes long to compile, and no longer gains from more.
 constexpr int64_t kUsualMicroBatches = 64;
+// Of a search whose schedule is thrown away.
+constexpr double kQuickSeconds = 2;
 
 void CheckAmount(const char* flag, double value, bool required) {
   if (value == 0 && !required) return;
@@ -175,26 +177,50 @@ class Estimator {
   // Plans, compiles and simulates; whether it fits.
   bool Plan(int64_t batch) {
     const SearchInput search = SearchOf(batch);
+    if (search.capacities.back().micro_batches > kUsualMicroBatches) return PlanLong(batch, search);
     const PlannedStep planned = SearchSchedule(search);
-    if (!planned.fits) {
-      least_found_ = planned.device_bytes;
-      return false;
+    if (!planned.fits) return false;
+    const double bound = planned.plan.feasible ? planned.plan.bound : 0;
+    return Compile(batch, planned.schedule, planned.capacity, bound);
+  }
+
+  // Long programs take long to compile: one or two instead of many. The planner's idea of memory is
+  // a little off the arena's, so it gets less.
+  bool PlanLong(int64_t batch, const SearchInput& search) {
+    for (const double share : {0.96, 0.88}) {
+      PlannerOptions options;
+      options.capacities = search.capacities;
+      options.gradient_bytes = SizeOf(kStates.gradient_dtype);
+      options.budget.device_bytes = share * budget_.device_bytes;
+      options.budget.host_activation_bytes = budget_.host_activation_bytes;
+      options.seconds = options_.seconds;
+      const PlanResult plan = PlanSchedule(model_, cost_, options);
+      if (!plan.feasible) return false;
+      if (Compile(batch, plan.schedule, plan.capacity, plan.bound)) return true;
     }
+    return false;
+  }
+
+  bool Compile(int64_t batch, const Schedule& schedule, const Capacity& capacity, double bound) {
     ProgramSetOptions compile;
     compile.gradient_dtype = kStates.gradient_dtype;
-    compile.training = planned.capacity;
-    compile.tuning = {&cost_, search.device_bytes};
-    const ProgramSet programs(model_, planned.schedule, compile);
+    compile.training = capacity;
+    compile.tuning = {&cost_, static_cast<int64_t>(budget_.device_bytes)};
+    const ProgramSet programs(model_, schedule, compile);
     EstimatedStep step;
     step.batch = batch;
-    step.passes = static_cast<int64_t>(planned.schedule.passes.size());
-    step.micro_batches = planned.capacity.micro_batches;
-    step.micro_batch_tokens = planned.capacity.micro_batch_tokens;
-    step.seconds = planned.simulated;
-    step.bound_seconds = planned.plan.feasible ? planned.plan.bound : 0;
+    step.passes = static_cast<int64_t>(schedule.passes.size());
+    step.micro_batches = capacity.micro_batches;
+    step.micro_batch_tokens = capacity.micro_batch_tokens;
+    step.seconds = Simulate(programs.training(), FullStep(capacity), cost_).seconds;
+    step.bound_seconds = bound;
     step.device_bytes = programs.PeakBytes(kDeviceSpace);
     step.activation_bytes = programs.PeakBytes(kHostSpace);
     step.tokens_per_second = Tokens(batch) / step.seconds;
+    if (static_cast<double>(step.device_bytes) > budget_.device_bytes) return false;
+    if (static_cast<double>(step.activation_bytes) > 1.01 * budget_.host_activation_bytes + 1e8) {
+      return false;
+    }
     estimate_.step = step;
     return true;
   }
@@ -211,26 +237,25 @@ class Estimator {
 
   void Refuse(int64_t batch) {
     const double device =
-        std::max(limits_.LeastDevice(batch, false, budget_), static_cast<double>(least_found_));
-    const double host = limits_.LeastHost(batch, false, budget_);
-    const double device_short = device - budget_.device_bytes;
-    const double host_short = host - budget_.host_activation_bytes;
-    const bool by_device = device < kInfinity;
-    const bool by_host = host < kInfinity && least_found_ == 0;
-    if (by_device) {
+        Enough(&MemoryBudget::device_bytes, batch, limits_.LeastDevice(batch, false, budget_));
+    const double host = Enough(&MemoryBudget::host_activation_bytes, batch,
+                               limits_.LeastHost(batch, false, budget_));
+    if (device < kInfinity) {
+      const double missing = device - budget_.device_bytes;
       estimate_.shortage =
-          fmt::format("device memory is {} short", FormatBytes(static_cast<int64_t>(device_short)));
+          fmt::format("device memory is {} short", FormatBytes(static_cast<int64_t>(missing)));
       const double gb = (device + estimate_.driver_bytes) / 1e9;
       estimate_.changes.push_back(fmt::format("--gpu-memory-gb {:.6g}", RoundedUp(gb)));
     }
-    if (by_host) {
-      estimate_.shortage +=
-          fmt::format("{}host memory for activations is {} short", by_device ? ", or " : "",
-                      FormatBytes(static_cast<int64_t>(host_short)));
+    if (host < kInfinity) {
+      const double missing = host - budget_.host_activation_bytes;
+      estimate_.shortage += fmt::format("{}host memory for activations is {} short",
+                                        device < kInfinity ? ", or " : "",
+                                        FormatBytes(static_cast<int64_t>(missing)));
       const double gb = (host + static_cast<double>(estimate_.store_bytes)) / 0.92e9;
       estimate_.changes.push_back(fmt::format("--cpu-memory-budget-gb {:.6g}", RoundedUp(gb)));
     }
-    if (!by_device && !by_host) estimate_.shortage = "device and host memory are both short";
+    if (estimate_.shortage.empty()) estimate_.shortage = "device and host memory are both short";
     if (batch > 1) {
       const int64_t largest = limits_.LargestBatch(false, budget_);
       if (largest > 0 && largest < batch) {
@@ -240,6 +265,22 @@ class Estimator {
     if (const int64_t shorter = LongestSequence(batch); shorter > 0) {
       estimate_.changes.push_back(fmt::format("--seq {}", shorter));
     }
+  }
+
+  // So much of one memory, from `least` on, that a compiled step fits; kInfinity: not found.
+  double Enough(double MemoryBudget::*memory, int64_t batch, double least) {
+    if (least == kInfinity) return kInfinity;
+    for (const double factor : {1.03, 1.15, 1.4, 1.8, 2.5}) {
+      MemoryBudget budget = budget_;
+      budget.*memory = factor * std::max(least, budget.*memory);
+      if (!limits_.Plans(batch, false, budget)) continue;
+      SearchInput search = SearchOf(batch);
+      search.device_bytes = static_cast<int64_t>(budget.device_bytes);
+      search.host_activation_bytes = static_cast<int64_t>(budget.host_activation_bytes);
+      search.seconds = kQuickSeconds;
+      if (SearchSchedule(search).fits) return budget.*memory;
+    }
+    return kInfinity;
   }
 
   // Three digits that hold it.
@@ -253,7 +294,7 @@ class Estimator {
     const int64_t given = options_.sequence;
     for (int64_t length = given / 2; length >= 16; length /= 2) {
       options_.sequence = length;
-      const bool fits = limits_.Fits(batch, false, budget_);
+      const bool fits = limits_.Plans(batch, false, budget_);
       options_.sequence = given;
       if (fits) return length;
     }
@@ -325,7 +366,6 @@ class Estimator {
   MemoryBudget budget_;
   MemoryLimits limits_;
   Estimate estimate_;
-  int64_t least_found_ = 0;  // device bytes of a plan that did not fit
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Which budgets and batches a schedule can be found for, by the planner's linear programs: quick,
-// and never too pessimistic.
+// Which budgets and batches a schedule can be found for: looked for with the planner's linear
+// programs, which are quick and never too pessimistic, then settled with its mixed-integer program.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,10 @@ class MemoryLimits {
   // Seconds that no step of the batch can be shorter than; kInfinity: it does not fit. Looks at one
   // pass, or at few and at many.
   double Bound(int64_t batch, bool one_pass, const MemoryBudget& budget) const;
+  // By linear programs.
   bool Fits(int64_t batch, bool one_pass, const MemoryBudget& budget) const;
+  // By a mixed-integer program.
+  bool Plans(int64_t batch, bool one_pass, const MemoryBudget& budget) const;
 
   // 0: not even one example fits; most_batch(): perhaps more.
   int64_t LargestBatch(bool one_pass, const MemoryBudget& budget) const;
@@ -36,6 +39,7 @@ class MemoryLimits {
   double LeastHost(int64_t batch, bool one_pass, MemoryBudget budget) const;
 
  private:
+  int64_t MostByLinearProgram(bool one_pass, const MemoryBudget& budget) const;
   double Least(double MemoryBudget::*memory, int64_t batch, bool one_pass,
                MemoryBudget budget) const;
 

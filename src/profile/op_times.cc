@@ -12,6 +12,8 @@ namespace lazytrain {
 namespace {
 
 constexpr int64_t kLeastTokens = 16;
+// A micro-batch that is one long document passes through most ops in chunks that are no larger.
+constexpr int64_t kMostTokens = 16384;
 
 double Now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -115,6 +117,11 @@ std::vector<OpTime> MeasureOps(Device& device, const ModelGraph& model, const Ro
   return times;
 }
 
+void LoadOps(Device& device, const ModelGraph& model, const RowCounts& rows) {
+  const OpCalls calls(device, model, rows, 1);
+  Stopwatch(device, calls.calls()).Run(calls.round());
+}
+
 RowCounts RowsToMeasure(const Device& device, const ModelGraph& model, const RowCounts& micro_batch,
                         int64_t device_bytes) {
   int64_t largest = 1;
@@ -123,7 +130,8 @@ RowCounts RowsToMeasure(const Device& device, const ModelGraph& model, const Row
   }
   // FLOPs of the largest product: a few hundredths of a second on a slow device.
   const double product = device.backend() == "cpu" ? 2e9 : 1e14;
-  const auto most = static_cast<int64_t>(product / (2.0 * static_cast<double>(largest)));
+  const auto most =
+      std::min(kMostTokens, static_cast<int64_t>(product / (2.0 * static_cast<double>(largest))));
   const auto with_tokens = [&](int64_t tokens) {
     RowCounts rows = micro_batch;
     rows.tokens = tokens;

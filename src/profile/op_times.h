@@ -36,6 +36,10 @@ OpTiming OpTimingFor(const Device& device);
 std::vector<OpTime> MeasureOps(Device& device, const ModelGraph& model, const RowCounts& rows,
                                const OpTiming& timing);
 
+// Runs every op once, so that the device has loaded what it loads at a first call and
+// Device::UsedBytes counts it.
+void LoadOps(Device& device, const ModelGraph& model, const RowCounts& rows);
+
 // The sizes to measure a model's ops with: those of a micro-batch, fewer tokens where the device is
 // slow (costs scale with each op's own cost function) or where operands would take more than
 // `device_bytes`. Without tokens where not even a few fit.

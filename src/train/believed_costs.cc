@@ -133,9 +133,14 @@ BelievedCosts FindCosts(const Config& config, Device& device, const ModelGraph& 
                         const Capacity& capacity) {
   const HardwareSettings& hardware = config.hardware;
   const bool automatic = hardware.profile == "auto";
-  if (automatic && AllGiven(hardware)) return {CostsOfRates(hardware), "as given by hardware.*"};
+  const bool all_given = automatic && AllGiven(hardware);
+  const BelievedCosts by_hand = {CostsOfRates(hardware), "as given by hardware.*"};
+  // The virtual accelerator loads nothing.
+  if (all_given && device.backend() == "cpu") return by_hand;
   const int64_t room = BytesFromGB(config.memory.device_memory_gb) - device.UsedBytes();
   const RowCounts rows = RowsToMeasure(device, model, capacity.MicroBatchRows(), room);
+  if (device.backend() != "cpu" && rows.tokens > 0) LoadOps(device, model, rows);
+  if (all_given) return by_hand;
   BelievedCosts costs =
       automatic ? OfThisMachine(device, model, rows, room) : FromFile(config, device, model, rows);
   costs.cost = WithGivenRates(costs.cost, hardware);

@@ -20,8 +20,9 @@ struct BelievedCosts {
 // Every hardware.* number of the configuration goes before others; they come from the file
 // hardware.profile, or from the profile of this machine in $HOME/.cache/lazytrain, to which what is
 // missing for this model is added by measuring it. Nothing is measured where the configuration
-// gives every rate. Measuring takes at most about memory.device_memory_gb of device memory. Throws
-// Error for an unreadable hardware.profile; a cache that cannot be read or written is noted.
+// gives every rate. Measuring takes at most about memory.device_memory_gb of device memory;
+// afterwards Device::UsedBytes counts what the driver loads for the model's ops, measured or not.
+// Throws Error for an unreadable hardware.profile; a cache that cannot be read or written is noted.
 BelievedCosts FindCosts(const Config& config, Device& device, const ModelGraph& model,
                         const Capacity& capacity);
 

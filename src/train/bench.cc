@@ -100,6 +100,7 @@ Json RunBench(const Config& config, const BenchOptions& options) {
                {"step_seconds", median},
                {"predicted_step_seconds", predicted.seconds},
                {"steps", options.steps},
+               {"hardware", plan.cost_origin},
                {"schedule", plan.programs->schedule().name},
                {"device_bytes", plan.device_bytes()},
                {"device_bytes_used", engine.device_bytes_used()},

@@ -257,8 +257,8 @@ class Estimator {
     }
     if (estimate_.shortage.empty()) estimate_.shortage = "device and host memory are both short";
     if (batch > 1) {
-      const int64_t largest = limits_.LargestBatch(false, budget_);
-      if (largest > 0 && largest < batch) {
+      const int64_t most = std::min(batch - 1, limits_.LargestBatch(false, budget_));
+      if (const int64_t largest = limits_.LargestPlanned(false, most, budget_); largest > 0) {
         estimate_.changes.push_back(fmt::format("--batch {}", largest));
       }
     }
@@ -314,12 +314,13 @@ class Estimator {
     Refuse(1);
   }
 
-  LargestBatch Describe(int64_t batch, bool one_pass) const {
+  LargestBatch Describe(int64_t at_most, bool one_pass) const {
     LargestBatch largest;
-    largest.batch = batch;
-    largest.bounded = batch < limits_.most_batch();
+    largest.at_most = at_most;
+    largest.batch = limits_.LargestPlanned(one_pass, at_most, budget_);
+    largest.bounded = at_most < limits_.most_batch();
     if (!largest.bounded) return largest;
-    const int64_t twice = std::min(limits_.most_batch(), std::max<int64_t>(2 * batch, 1));
+    const int64_t twice = std::min(limits_.most_batch(), std::max<int64_t>(2 * at_most, 1));
     const double device = limits_.LeastDevice(twice, one_pass, budget_);
     const double host = limits_.LeastHost(twice, one_pass, budget_);
     if (device < kInfinity) {

@@ -50,7 +50,8 @@ struct BatchBound {
 
 // The most examples a step that memory allows.
 struct LargestBatch {
-  int64_t batch = 0;
+  int64_t batch = 0;    // one that the planner found a schedule for
+  int64_t at_most = 0;  // no larger one has any
   bool bounded =
       true;  // false: memory does not grow with it, or only beyond what programs can list
   // What a larger one lacks, and bytes of it for twice as many; empty: of neither alone.

@@ -41,22 +41,26 @@ std::string StepText(const Estimate& estimate) {
 }
 
 std::string LargestText(const char* how, const LargestBatch& largest) {
-  if (!largest.bounded) {
+  if (!largest.bounded && largest.batch == largest.at_most) {
     return fmt::format("{}: memory does not limit the batch (looked at up to {})\n", how,
                        largest.batch);
   }
-  std::string text = fmt::format("{}: at most {} examples", how, largest.batch);
+  if (largest.at_most == 0) return fmt::format("{}: nothing fits\n", how);
+  std::string text = fmt::format("{}: {} examples can be planned, more than {} do not fit", how,
+                                 largest.batch, largest.at_most);
   for (size_t i = 0; i < largest.blocked_by.size(); ++i) {
     const auto& [resource, bytes] = largest.blocked_by[i];
-    text += fmt::format("{}{} more {}", i == 0 ? "; for twice as many " : " or ",
+    text += fmt::format("{}{} more {}", i == 0 ? "; for twice as many: " : " or ",
                         FormatBytes(bytes), resource);
   }
-  if (largest.blocked_by.empty()) text += "; device and host memory both block more";
+  if (largest.bounded && largest.blocked_by.empty())
+    text += "; device and host memory both block more";
   return text + "\n";
 }
 
 Json ToJson(const LargestBatch& largest) {
   Json json = {{"batch", largest.batch},
+               {"at_most", largest.at_most},
                {"limited_by_memory", largest.bounded},
                {"bytes_for_twice_as_many", Json::object()}};
   for (const auto& [resource, bytes] : largest.blocked_by) {
@@ -90,11 +94,7 @@ std::string EstimateText(const Estimate& estimate) {
     text += fmt::format("fits: no; {}\n", estimate.shortage);
     for (const std::string& change : estimate.changes) text += "would do: " + change + "\n";
   }
-  if (estimate.one_pass && estimate.one_pass->batch > 0) {
-    text += LargestText("in one pass", *estimate.one_pass);
-  } else if (estimate.one_pass) {
-    text += "in one pass: nothing fits\n";
-  }
+  if (estimate.one_pass) text += LargestText("in one pass", *estimate.one_pass);
   const bool same = estimate.one_pass && !estimate.one_pass->bounded;
   if (estimate.more_passes && !same) {
     text += LargestText("in more passes", *estimate.more_passes);

@@ -12,10 +12,9 @@ constexpr int64_t kManyPasses = 12;
 constexpr double kMostBytes = 1e14;
 constexpr double kPrecision = 1.005;
 // Of a mixed-integer program that only has to find something.
-constexpr double kSeconds = 1.5;
-// Between what linear programs allow and the next try.
-constexpr double kStep = 1.1;
-constexpr int kTries = 8;
+constexpr double kSeconds = 1;
+// Tries below what linear programs allow, of it.
+constexpr double kShares[] = {1, 0.85, 0.6, 0.35, 0.15, 0.05, 0.01};
 
 PlannerOptions OptionsOf(const SearchInput& input, const MemoryBudget& budget) {
   PlannerOptions options;
@@ -67,27 +66,20 @@ bool MemoryLimits::Plans(int64_t batch, bool one_pass, const MemoryBudget& budge
   options.capacities = {input.capacities.back()};
   options.seconds = kSeconds;
   options.gap = 0.5;
-  const std::set<int64_t> passes = PassesToTry(options.capacities[0].micro_batches, one_pass);
-  for (auto count = passes.rbegin(); count != passes.rend(); ++count) {
-    options.passes = {*count};
-    if (PlanSchedule(*input.model, *input.cost, options).feasible) return true;
+  options.passes = {*PassesToTry(options.capacities[0].micro_batches, one_pass).rbegin()};
+  return PlanSchedule(*input.model, *input.cost, options).feasible;
+}
+
+int64_t MemoryLimits::LargestPlanned(bool one_pass, int64_t most,
+                                     const MemoryBudget& budget) const {
+  for (const double share : kShares) {
+    const auto batch = static_cast<int64_t>(share * static_cast<double>(most));
+    if (batch > 0 && Plans(batch, one_pass, budget)) return batch;
   }
-  return false;
+  return most > 0 && Plans(1, one_pass, budget) ? 1 : 0;
 }
 
 int64_t MemoryLimits::LargestBatch(bool one_pass, const MemoryBudget& budget) const {
-  const int64_t most = MostByLinearProgram(one_pass, budget);
-  // Ever larger steps down.
-  double share = 1;
-  for (double step = kStep; share * static_cast<double>(most) >= 1; step *= kStep) {
-    const auto batch = static_cast<int64_t>(share * static_cast<double>(most));
-    if (Plans(batch, one_pass, budget)) return batch;
-    share /= step;
-  }
-  return 0;
-}
-
-int64_t MemoryLimits::MostByLinearProgram(bool one_pass, const MemoryBudget& budget) const {
   if (Fits(most_batch_, one_pass, budget)) return most_batch_;
   int64_t fits = 0;
   int64_t too_many = most_batch_;
@@ -122,12 +114,7 @@ double MemoryLimits::Least(double MemoryBudget::*memory, int64_t batch, bool one
     budget.*memory = middle;
     (Fits(batch, one_pass, budget) ? high : low) = middle;
   }
-  for (int i = 0; i < kTries; ++i) {
-    budget.*memory = high;
-    if (Plans(batch, one_pass, budget)) return high;
-    high *= kStep;
-  }
-  return kInfinity;
+  return high;
 }
 
 double MemoryLimits::LeastDevice(int64_t batch, bool one_pass, MemoryBudget budget) const {

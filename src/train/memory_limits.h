@@ -28,18 +28,20 @@ class MemoryLimits {
   double Bound(int64_t batch, bool one_pass, const MemoryBudget& budget) const;
   // By linear programs.
   bool Fits(int64_t batch, bool one_pass, const MemoryBudget& budget) const;
-  // By a mixed-integer program.
+  // By a mixed-integer program of the smallest micro-batches and the most passes, in a second.
   bool Plans(int64_t batch, bool one_pass, const MemoryBudget& budget) const;
 
-  // 0: not even one example fits; most_batch(): perhaps more.
+  // By linear programs: no larger batch fits. 0: not even one example does; most_batch(): perhaps
+  // more.
   int64_t LargestBatch(bool one_pass, const MemoryBudget& budget) const;
+  // Of batches up to `most`, one that Plans, as large as a few tries find.
+  int64_t LargestPlanned(bool one_pass, int64_t most, const MemoryBudget& budget) const;
 
-  // The least bytes of one memory that do, the other as given; kInfinity: none.
+  // The least bytes of one memory that do by linear programs, the other as given; kInfinity: none.
   double LeastDevice(int64_t batch, bool one_pass, MemoryBudget budget) const;
   double LeastHost(int64_t batch, bool one_pass, MemoryBudget budget) const;
 
  private:
-  int64_t MostByLinearProgram(bool one_pass, const MemoryBudget& budget) const;
   double Least(double MemoryBudget::*memory, int64_t batch, bool one_pass,
                MemoryBudget budget) const;
 

@@ -188,11 +188,9 @@ class Estimator {
   // a little off the arena's, so it gets less.
   bool PlanLong(int64_t batch, const SearchInput& search) {
     for (const double share : {0.96, 0.88}) {
-      PlannerOptions options;
+      PlannerOptions options =
+          PlannerOptionsFor(search, {share * budget_.device_bytes, budget_.host_activation_bytes});
       options.capacities = search.capacities;
-      options.gradient_bytes = SizeOf(kStates.gradient_dtype);
-      options.budget.device_bytes = share * budget_.device_bytes;
-      options.budget.host_activation_bytes = budget_.host_activation_bytes;
       options.seconds = options_.seconds;
       const PlanResult plan = PlanSchedule(model_, cost_, options);
       if (!plan.feasible) return false;

@@ -16,15 +16,6 @@ constexpr double kSeconds = 1;
 // Tries below what linear programs allow, of it.
 constexpr double kShares[] = {1, 0.85, 0.6, 0.35, 0.15, 0.05, 0.01};
 
-PlannerOptions OptionsOf(const SearchInput& input, const MemoryBudget& budget) {
-  PlannerOptions options;
-  options.gradient_bytes = SizeOf(input.states.gradient_dtype);
-  options.budget.device_bytes = budget.device_bytes;
-  options.budget.host_activation_bytes = budget.host_activation_bytes;
-  options.space = input.space;
-  return options;
-}
-
 std::set<int64_t> PassesToTry(int64_t micro_batches, bool one_pass) {
   if (one_pass) return {1};
   return {1, std::min<int64_t>(2, micro_batches), std::min(kManyPasses, micro_batches)};
@@ -32,9 +23,18 @@ std::set<int64_t> PassesToTry(int64_t micro_batches, bool one_pass) {
 
 }  // namespace
 
+PlannerOptions PlannerOptionsFor(const SearchInput& input, const MemoryBudget& budget) {
+  PlannerOptions options;
+  options.states.gradient = static_cast<double>(SizeOf(input.states.gradient_dtype));
+  options.budget.device_bytes = budget.device_bytes;
+  options.budget.host_activation_bytes = budget.host_activation_bytes;
+  options.space = input.space;
+  return options;
+}
+
 double MemoryLimits::Bound(int64_t batch, bool one_pass, const MemoryBudget& budget) const {
   const SearchInput input = search_of_(batch);
-  const PlannerOptions options = OptionsOf(input, budget);
+  const PlannerOptions options = PlannerOptionsFor(input, budget);
   double best = kInfinity;
   for (const Capacity& capacity : input.capacities) {
     for (const int64_t passes : PassesToTry(capacity.micro_batches, one_pass)) {
@@ -48,7 +48,7 @@ double MemoryLimits::Bound(int64_t batch, bool one_pass, const MemoryBudget& bud
 
 bool MemoryLimits::Fits(int64_t batch, bool one_pass, const MemoryBudget& budget) const {
   const SearchInput input = search_of_(batch);
-  const PlannerOptions options = OptionsOf(input, budget);
+  const PlannerOptions options = PlannerOptionsFor(input, budget);
   // Small micro-batches and many passes take the least memory.
   for (auto capacity = input.capacities.rbegin(); capacity != input.capacities.rend(); ++capacity) {
     const std::set<int64_t> passes = PassesToTry(capacity->micro_batches, one_pass);
@@ -62,7 +62,7 @@ bool MemoryLimits::Fits(int64_t batch, bool one_pass, const MemoryBudget& budget
 
 bool MemoryLimits::Plans(int64_t batch, bool one_pass, const MemoryBudget& budget) const {
   const SearchInput input = search_of_(batch);
-  PlannerOptions options = OptionsOf(input, budget);
+  PlannerOptions options = PlannerOptionsFor(input, budget);
   options.capacities = {input.capacities.back()};
   options.seconds = kSeconds;
   options.gap = 0.5;

@@ -15,6 +15,9 @@ struct MemoryBudget {
   double host_activation_bytes = 0;
 };
 
+// What the planner is asked with: the search's, but for capacities, passes and time.
+PlannerOptions PlannerOptionsFor(const SearchInput& input, const MemoryBudget& budget);
+
 class MemoryLimits {
  public:
   // `search_of` gives the search for a batch, with capacities for it.

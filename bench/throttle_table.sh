@@ -7,6 +7,7 @@ cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.."
 steps=${1:-8}
 work=$(mktemp -d)
 trap 'rm -rf -- "$work"' EXIT
+export HOME=$work  # measures this machine anew, once
 cat > "$work/config.json" << 'JSON'
 {"model_type": "llama", "vocab_size": 2048, "hidden_size": 256, "intermediate_size": 768,
  "num_hidden_layers": 8, "num_attention_heads": 8, "num_key_value_heads": 4,

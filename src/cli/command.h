@@ -43,6 +43,8 @@ std::vector<std::unique_ptr<Command>> AllCommands();
 
 std::unique_ptr<Command> MakeSftCommand();
 std::unique_ptr<Command> MakePlanCommand();
+std::unique_ptr<Command> MakeEstimateCommand();
+std::unique_ptr<Command> MakeProfileCommand();
 std::unique_ptr<Command> MakeSimulateCommand();
 std::unique_ptr<Command> MakeBenchCommand();
 std::unique_ptr<Command> MakeVerifyCommand();

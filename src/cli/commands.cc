@@ -6,6 +6,8 @@ std::vector<std::unique_ptr<Command>> AllCommands() {
   std::vector<std::unique_ptr<Command>> commands;
   commands.push_back(MakeSftCommand());
   commands.push_back(MakePlanCommand());
+  commands.push_back(MakeEstimateCommand());
+  commands.push_back(MakeProfileCommand());
   commands.push_back(MakeSimulateCommand());
   commands.push_back(MakeBenchCommand());
   commands.push_back(MakeVerifyCommand());

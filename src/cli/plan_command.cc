@@ -29,6 +29,7 @@ class PlanCommand final : public Command {
         config, HubConfig::FromFolder(FindModelFolder(config.model.name, "model.name")), *device);
     const ExplainedPlan explained(config, plan);
     fmt::print("{}", PlanTable(explained.report()));
+    fmt::print("hardware numbers: {}\n", plan.cost_origin);
     if (!out_.empty()) {
       WriteFile(out_,
                 DescribePlan(plan, plan.cost, explained.report().timeline->seconds).dump(2) + "\n");

@@ -80,6 +80,8 @@ class Device {
   virtual std::string_view backend() const = 0;
   // For people: "virtual accelerator (2 threads)", "NVIDIA H200".
   virtual std::string description() const = 0;
+  // The version of its driver; empty where there is none.
+  virtual std::string driver() const { return ""; }
 
   // Throws Error if the memory cannot be had.
   virtual std::unique_ptr<MemoryBlock> AllocateDevice(int64_t bytes) = 0;

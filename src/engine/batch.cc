@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "core/random.h"
+
 namespace lazytrain {
 
 RowCounts MicroBatch::Rows() const {
@@ -71,6 +73,28 @@ MicroBatch MakeContinuation(std::span<const int32_t> ids, int64_t cached) {
   batch.selected_rows = {static_cast<int32_t>(ids.size()) - 1};
   batch.cached = cached;
   return batch;
+}
+
+std::vector<MicroBatch> MakeFullStep(const Capacity& capacity, int64_t vocab_size, uint64_t seed) {
+  Random random(seed);
+  std::vector<MicroBatch> step;
+  for (int64_t m = 0; m < capacity.micro_batches; ++m) {
+    std::vector<std::vector<int32_t>> documents;
+    std::vector<DocumentView> views;
+    int64_t left = capacity.micro_batch_tokens;
+    while (left > 0 && static_cast<int64_t>(documents.size()) < capacity.documents) {
+      std::vector<int32_t>& ids = documents.emplace_back();
+      const int64_t length = std::min(left, capacity.longest_document);
+      for (int64_t i = 0; i < length; ++i) {
+        ids.push_back(static_cast<int32_t>(random.Below(static_cast<uint64_t>(vocab_size))));
+      }
+      left -= length;
+    }
+    for (const std::vector<int32_t>& ids : documents) views.push_back({ids, ids});
+    step.push_back(MakeMicroBatch(views));
+  }
+  FinishStep(step);
+  return step;
 }
 
 int64_t FinishStep(std::vector<MicroBatch>& step) {

@@ -49,6 +49,9 @@ void PadToBucket(MicroBatch& batch, const Capacity& capacity);
 // Tokens that follow `cached` others of the same document; the last one's logits are wanted.
 MicroBatch MakeContinuation(std::span<const int32_t> ids, int64_t cached);
 
+// A step that fills a capacity with random tokens.
+std::vector<MicroBatch> MakeFullStep(const Capacity& capacity, int64_t vocab_size, uint64_t seed);
+
 // The loss of a step is the mean over its predicted tokens, however it is split. Returns their
 // number.
 int64_t FinishStep(std::vector<MicroBatch>& step);

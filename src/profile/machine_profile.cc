@@ -1,252 +1,218 @@
 #include "profile/machine_profile.h"
 
+#include <fmt/core.h>
+#include <unistd.h>
+
 #include <algorithm>
-#include <chrono>
-#include <cstring>
-#include <functional>
-#include <map>
-#include <memory>
+#include <cmath>
+#include <fstream>
 #include <set>
-#include <thread>
 #include <utility>
-#include <vector>
 
 #include "core/error.h"
+#include "core/hash.h"
 #include "core/thread_pool.h"
-#include "core/units.h"
 #include "ops/kernel.h"
-#include "ops/unit_kernels.h"
 
 namespace lazytrain {
 namespace {
 
-constexpr int64_t kCopyBytes = int64_t{64} << 20;
-constexpr int64_t kParameters = int64_t{2} << 20;
-constexpr int kRuns = 3;
-
-// Seconds of work on a lane: the fastest of a few runs after one that warms up, since others on the
-// machine can only make it slower.
-double TimeOnLane(Device& device, Lane& lane, const std::function<void(Lane&)>& enqueue) {
-  double best = 0;
-  for (int run = 0; run <= kRuns; ++run) {
-    const std::unique_ptr<Event> start = device.MakeEvent();
-    const std::unique_ptr<Event> end = device.MakeEvent();
-    lane.Record(*start);
-    enqueue(lane);
-    lane.Record(*end);
-    device.Synchronize();
-    const double seconds = end->seconds() - start->seconds();
-    if (run > 0) best = best > 0 ? std::min(best, seconds) : seconds;
+// The processor's name and the memory there is.
+std::string DescribeHost() {
+  std::string processor = "unknown processor";
+  std::ifstream info("/proc/cpuinfo");
+  for (std::string line; std::getline(info, line);) {
+    const size_t colon = line.find(": ");
+    if (!line.starts_with("model name") || colon == std::string::npos) continue;
+    processor = line.substr(colon + 2);
+    break;
   }
-  return std::max(best, 1e-9);
+  const double bytes =
+      static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
+  return fmt::format("{}, {:.0f} GB", processor, bytes / 1e9);
 }
 
-// Both directions at once: the seconds of the slower.
-double TimeTogether(Device& device, Lane& a, const std::function<void(Lane&)>& work_a, Lane& b,
-                    const std::function<void(Lane&)>& work_b) {
-  double best = 0;
-  for (int run = 0; run <= kRuns; ++run) {
-    const auto start = std::chrono::steady_clock::now();
-    work_a(a);
-    work_b(b);
-    device.Synchronize();
-    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-    if (run > 0) best = best > 0 ? std::min(best, seconds.count()) : seconds.count();
-  }
-  return std::max(best, 1e-9);
+// How far apart two numbers of tokens are.
+double Distance(int64_t a, int64_t b) {
+  const auto log = [](int64_t x) { return std::log(static_cast<double>(std::max<int64_t>(x, 1))); };
+  return std::abs(log(a) - log(b));
 }
 
-// Bytes a second that a = b + s c moves on all cores.
-double MeasureTriad() {
-  constexpr int64_t kElements = int64_t{4} << 20;
-  std::vector<float> a(kElements), b(kElements, 1.0f), c(kElements, 2.0f);
-  const int threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-  ThreadPool pool(threads);
-  double best = 0;
-  for (int run = 0; run <= kRuns; ++run) {
-    const auto start = std::chrono::steady_clock::now();
-    pool.Run(threads, [&](int64_t t) {
-      const int64_t begin = kElements * t / threads;
-      const int64_t end = kElements * (t + 1) / threads;
-      for (int64_t i = begin; i < end; ++i) a[i] = b[i] + 0.5f * c[i];
-    });
-    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-    best = std::max(best, 3.0 * 4.0 * kElements / seconds.count());
+// The rates by their keys in the file and the unit there.
+struct RateField {
+  const char* key;
+  double MachineRates::*rate;
+  double unit;
+};
+constexpr RateField kRates[] = {
+    {"h2d_gbps", &MachineRates::h2d, 1e9},
+    {"d2h_gbps", &MachineRates::d2h, 1e9},
+    {"h2d_gbps_both_ways", &MachineRates::h2d_both, 1e9},
+    {"d2h_gbps_both_ways", &MachineRates::d2h_both, 1e9},
+    {"host_gbps", &MachineRates::host, 1e9},
+    {"host_gbps_beside_links", &MachineRates::host_beside_links, 1e9},
+    {"host_shared_gbps", &MachineRates::host_shared, 1e9},
+    {"host_update_parameters_per_second", &MachineRates::host_update, 1},
+    {"host_update_beside_links_parameters_per_second", &MachineRates::host_update_beside_links, 1},
+    {"device_copy_gbps", &MachineRates::device_copy, 1e9},
+    {"device_update_parameters_per_second", &MachineRates::device_update, 1},
+    {"gemm_tflops", &MachineRates::gemm_flops, 1e12},
+    {"nvme_write_gbps", &MachineRates::nvme_write, 1e9},
+    {"nvme_read_gbps", &MachineRates::nvme_read, 1e9},
+};
+
+const char* ToText(Direction direction) {
+  return direction == Direction::kForward ? "forward" : "backward";
+}
+
+Json OpToJson(const OpTime& time) {
+  return {{"op", time.signature},
+          {"direction", ToText(time.direction)},
+          {"tokens", time.rows.tokens},
+          {"documents", time.rows.documents},
+          {"longest_document", time.rows.longest_document},
+          {"squared_lengths", time.rows.squared_lengths},
+          {"seconds", time.seconds}};
+}
+
+OpTime OpFromJson(const Json& json, std::string_view place) {
+  OpTime time;
+  time.signature = json.at("op").get<std::string>();
+  const auto direction = json.at("direction").get<std::string>();
+  if (direction != "forward" && direction != "backward") {
+    throw UsageError("{}: direction '{}' of an op; use forward or backward", place, direction);
+  }
+  time.direction = direction == "forward" ? Direction::kForward : Direction::kBackward;
+  time.rows.tokens = json.at("tokens").get<int64_t>();
+  time.rows.documents = json.at("documents").get<int64_t>();
+  time.rows.longest_document = json.at("longest_document").get<int64_t>();
+  time.rows.squared_lengths = json.at("squared_lengths").get<double>();
+  time.seconds = json.at("seconds").get<double>();
+  if (time.rows.tokens < 1 || !(time.seconds > 0)) {
+    throw UsageError("{}: {} tokens of op {} in {} seconds; both have to be above 0", place,
+                     time.rows.tokens, time.signature, time.seconds);
+  }
+  return time;
+}
+
+MachineDescription MachineFromJson(const Json& json) {
+  return {json.at("device").get<std::string>(), json.at("driver").get<std::string>(),
+          json.at("libraries").get<std::string>(), json.at("cores").get<int64_t>(),
+          json.at("host").get<std::string>()};
+}
+
+void ReadRates(const Json& json, std::string_view place, MachineRates& rates) {
+  for (const RateField& field : kRates) {
+    if (!json.contains(field.key)) continue;
+    const double value = json.at(field.key).get<double>();
+    if (!(value > 0 && std::isfinite(value))) {
+      throw UsageError("{}: rates.{} is {}; it has to be above 0, or left out", place, field.key,
+                       value);
+    }
+    rates.*field.rate = value * field.unit;
+  }
+}
+
+}  // namespace
+
+MachineDescription MachineDescription::Of(const Device& device) {
+  return {device.description(), device.driver(), KernelsFor(device).libraries(), AvailableCores(),
+          DescribeHost()};
+}
+
+std::string MachineDescription::Hex() const {
+  Digest digest;
+  digest.Add(fmt::format("{}\n{}\n{}\n{}\n{}", device, driver, libraries, cores, host));
+  return digest.Hex().substr(0, 16);
+}
+
+bool SameSizes(const OpTime& time, const RowCounts& rows) {
+  return time.rows.tokens == rows.tokens && time.rows.documents == rows.documents &&
+         time.rows.longest_document == rows.longest_document;
+}
+
+const OpTime* MachineProfile::Find(std::string_view signature, Direction direction,
+                                   const RowCounts& rows) const {
+  const OpTime* best = nullptr;
+  const auto distance = [&](const OpTime& time) {
+    return Distance(time.rows.longest_document, rows.longest_document) +
+           Distance(time.rows.tokens, rows.tokens);
+  };
+  for (const OpTime& time : ops) {
+    if (time.signature != signature || time.direction != direction) continue;
+    if (best == nullptr || distance(time) < distance(*best)) best = &time;
   }
   return best;
 }
 
-// Parameters a second.
-double MeasureUpdate(Device& device, Lane& lane, MemoryBlock& block, const UnitKernels& kernels) {
-  const std::vector<UnitParameter> parameters = {{kParameters, 0, 0, DType::kBF16, true}};
-  std::byte* base = block.base();
-  AdamWArgs args;
-  args.parameters = &parameters;
-  args.weights = base;
-  args.master_low = reinterpret_cast<int16_t*>(base + 2 * kParameters);
-  args.moment1 = reinterpret_cast<float*>(base + 4 * kParameters);
-  args.moment2 = reinterpret_cast<float*>(base + 8 * kParameters);
-  args.gradient = base + 12 * kParameters;
-  args.gradient_dtype = DType::kBF16;
-  const double seconds = TimeOnLane(device, lane, [&](Lane& l) {
-    l.Run([&](LaneContext& context) { kernels.adamw(args, context); }, {});
-  });
-  return static_cast<double>(kParameters) / seconds;
-}
-
-// One op of a graph with operands in one block of device memory.
-class OpTimer {
- public:
-  OpTimer(Device& device, Lane& compute, Lane& h2d, const RowCounts& rows)
-      : device_(device), compute_(compute), h2d_(h2d), rows_(rows) {}
-
-  // Seconds.
-  double Time(const SegmentGraph& graph, const OpNode& node, const Segment& segment,
-              const std::vector<UnitSpec>& units, Direction direction) {
-    const KernelFunction kernel = KernelsFor(device_).Find(*node.op, direction);
-    bytes_ = 0;
-    Lay(graph, node, segment, units, direction, nullptr);
-    const std::unique_ptr<MemoryBlock> block = device_.AllocateDevice(RoundUp(bytes_, kAlignment));
-    // 0.0078 as float32, and twice in bfloat16.
-    Fill(block->base(), block->bytes(), [](int64_t) { return 0x3c003c00; });
-    bytes_ = 0;
-    OpArgs args = Lay(graph, node, segment, units, direction, block->base());
-    for (const TensorView& input : args.inputs) {
-      if (input.dtype != DType::kI32) continue;
-      Fill(static_cast<std::byte*>(input.data), input.bytes(),
-           [](int64_t i) { return static_cast<int32_t>(i % 16); });
-    }
-    const std::unique_ptr<MemoryBlock> host =
-        device_.AllocateHost(kAlignment * CeilDiv((rows_.documents + 1) * 4, kAlignment));
-    auto* cu_seqlens = reinterpret_cast<int32_t*>(host->base());
-    for (int64_t d = 0; d <= rows_.documents; ++d) {
-      cu_seqlens[d] = static_cast<int32_t>(rows_.tokens * d / rows_.documents);
-    }
-    h2d_.Copy(cu_seqlens_device_, cu_seqlens, (rows_.documents + 1) * 4, {});
-    device_.Synchronize();
-    args.batch.rows = rows_;
-    args.batch.cu_seqlens_host = cu_seqlens;
-    args.batch.cu_seqlens_device = cu_seqlens_device_;
-    return TimeOnLane(device_, compute_, [&](Lane& lane) {
-      lane.Run([&](LaneContext& context) { kernel(*node.op, args, context); }, {});
+void MachineProfile::Add(const std::vector<OpTime>& times) {
+  for (const OpTime& time : times) {
+    std::erase_if(ops, [&](const OpTime& old) {
+      return old.signature == time.signature && old.direction == time.direction &&
+             SameSizes(old, time.rows);
     });
+    ops.push_back(time);
   }
-
- private:
-  std::byte* Take(std::byte* base, int64_t bytes) {
-    std::byte* at = base == nullptr ? nullptr : base + bytes_;
-    bytes_ += RoundUp(std::max<int64_t>(bytes, 1), kAlignment);
-    return at;
-  }
-
-  TensorView View(std::byte* base, const ValueSpec& value) {
-    const int64_t rows = rows_.rows(value.extent);
-    return {Take(base, rows * value.cols * SizeOf(value.dtype)), value.dtype, rows, value.cols,
-            nullptr};
-  }
-
-  OpArgs Lay(const SegmentGraph& graph, const OpNode& node, const Segment& segment,
-             const std::vector<UnitSpec>& units, Direction direction, std::byte* base) {
-    OpArgs args;
-    const bool backward = direction == Direction::kBackward;
-    std::map<int, TensorView> values;
-    const auto value = [&](int v) {
-      const auto found = values.find(v);
-      if (found != values.end()) return found->second;
-      return values[v] = View(base, graph.values[v]);
-    };
-    for (const int v : node.inputs) args.inputs.push_back(value(v));
-    for (const int v : node.outputs) args.outputs.push_back(value(v));
-    for (const WeightRef& ref : node.weights) {
-      const ParameterSpec& p = units[segment.units[ref.slot]].parameters[ref.parameter];
-      args.weights.push_back({Take(base, p.bytes()), p.dtype, p.rows, p.cols, nullptr});
-      if (!backward) continue;
-      args.d_weights.push_back(
-          {Take(base, p.elements() * 4), DType::kF32, p.rows, p.cols, nullptr});
-      args.accumulate_weights.push_back(true);
-    }
-    if (backward) {
-      for (const int v : node.outputs) args.d_outputs.push_back(View(base, graph.values[v]));
-      for (size_t i = 0; i < node.inputs.size(); ++i) {
-        const bool wanted = node.op->differentiable(static_cast<int>(i));
-        const bool turns = node.op->in_place() && i == 0;
-        TensorView d_input = wanted ? View(base, graph.values[node.inputs[i]]) : TensorView{};
-        if (turns) d_input = args.d_outputs[0];
-        args.d_inputs.push_back(d_input);
-        args.accumulate_inputs.push_back(false);
-      }
-    }
-    args.workspace = Take(base, KernelsFor(device_).WorkspaceBytes(*node.op, direction, rows_));
-    cu_seqlens_device_ = reinterpret_cast<int32_t*>(Take(base, (rows_.documents + 1) * 4));
-    return args;
-  }
-
-  // Writes a pattern of words over device memory.
-  template <typename Word>
-  void Fill(std::byte* target, int64_t bytes, const Word& word) {
-    const int64_t piece = std::min(kCopyBytes, RoundUp(bytes, kAlignment));
-    const std::unique_ptr<MemoryBlock> host = device_.AllocateHost(piece);
-    auto* words = reinterpret_cast<int32_t*>(host->base());
-    for (int64_t i = 0; i < piece / 4; ++i) words[i] = word(i);
-    for (int64_t at = 0; at < bytes; at += piece) {
-      h2d_.Copy(target + at, words, std::min(piece, bytes - at), {});
-    }
-    device_.Synchronize();
-  }
-
-  Device& device_;
-  Lane& compute_;
-  Lane& h2d_;
-  RowCounts rows_;
-  int64_t bytes_ = 0;
-  int32_t* cu_seqlens_device_ = nullptr;
-};
-
-}  // namespace
-
-HardwareRates MeasureRates(Device& device, const HardwareRates& given) {
-  HardwareRates rates = given;
-  const std::unique_ptr<Lane> compute = device.MakeLane(LaneKind::kCompute, "compute");
-  const std::unique_ptr<Lane> up = device.MakeLane(LaneKind::kHostToDevice, "h2d");
-  const std::unique_ptr<Lane> down = device.MakeLane(LaneKind::kDeviceToHost, "d2h");
-  const std::unique_ptr<Lane> host_lane = device.MakeLane(LaneKind::kHost, "host");
-  const std::unique_ptr<MemoryBlock> on_device = device.AllocateDevice(2 * kCopyBytes);
-  const std::unique_ptr<MemoryBlock> on_host = device.AllocateHost(2 * kCopyBytes);
-  std::memset(on_host->base(), 0, static_cast<size_t>(2 * kCopyBytes));
-  const auto copy_up = [&](Lane& lane) {
-    lane.Copy(on_device->base(), on_host->base(), kCopyBytes, {});
-  };
-  const auto copy_down = [&](Lane& lane) {
-    lane.Copy(on_host->base() + kCopyBytes, on_device->base() + kCopyBytes, kCopyBytes, {});
-  };
-  copy_up(*up);
-  device.Synchronize();
-  const double both = TimeTogether(device, *up, copy_up, *down, copy_down);
-  rates.h2d_bytes = kCopyBytes / std::max(TimeOnLane(device, *up, copy_up), both);
-  rates.d2h_bytes = kCopyBytes / std::max(TimeOnLane(device, *down, copy_down), both);
-  rates.host_bytes = MeasureTriad();
-  rates.host_update = MeasureUpdate(device, *host_lane, *on_host, HostUnitKernels());
-  rates.device_update = MeasureUpdate(device, *compute, *on_device, UnitKernelsFor(device));
-  // An update on the device is limited by its memory: 26 bytes a parameter.
-  rates.device_bytes = 26 * rates.device_update;
-  return rates;
 }
 
-void MeasureOps(Device& device, const ModelGraph& model, const RowCounts& rows, CostModel& cost) {
-  const std::unique_ptr<Lane> compute = device.MakeLane(LaneKind::kCompute, "compute");
-  const std::unique_ptr<Lane> up = device.MakeLane(LaneKind::kHostToDevice, "h2d");
-  OpTimer timer(device, *compute, *up, rows);
+CostModel MachineProfile::Costs(const ModelGraph& model, const RowCounts& rows) const {
+  std::vector<std::pair<const Op*, const OpTime*>> known;
+  std::vector<OpTime> times;
   std::set<std::string> seen;
   for (const Segment& segment : model.loss) {
     for (const OpNode& node : segment.graph->nodes) {
-      if (!seen.insert(node.op->Signature()).second) continue;
+      const std::string signature = node.op->Signature();
+      if (!seen.insert(signature).second) continue;
       for (const Direction direction : {Direction::kForward, Direction::kBackward}) {
-        // Ops for planning only keep their estimates.
-        if (!KernelsFor(device).Has(*node.op, direction)) continue;
-        cost.SetMeasured(*node.op, direction, rows,
-                         timer.Time(*segment.graph, node, segment, model.units, direction));
+        const OpTime* time = Find(signature, direction, rows);
+        if (time == nullptr) continue;
+        known.emplace_back(node.op.get(), time);
+        times.push_back(*time);
       }
     }
+  }
+  // What was measured scales by estimates, so these begin with what this model's products reach.
+  CostModel cost(rates.ForPlanning());
+  if (const double rate = GemmRate(model, times); rate > 0) cost.rates().gemm_flops = rate;
+  for (const auto& [op, time] : known) {
+    cost.SetMeasured(*op, time->direction, time->rows, time->seconds);
+  }
+  return cost;
+}
+
+Json MachineProfile::ToJson() const {
+  Json json = {{"version", kVersion},
+               {"machine",
+                {{"device", machine.device},
+                 {"driver", machine.driver},
+                 {"libraries", machine.libraries},
+                 {"cores", machine.cores},
+                 {"host", machine.host}}},
+               {"rates", Json::object()},
+               {"ops", Json::array()}};
+  for (const RateField& field : kRates) {
+    if (rates.*field.rate > 0) json["rates"][field.key] = rates.*field.rate / field.unit;
+  }
+  for (const OpTime& time : ops) json["ops"].push_back(OpToJson(time));
+  return json;
+}
+
+MachineProfile MachineProfile::FromJson(const Json& json, std::string_view place) {
+  try {
+    MachineProfile profile;
+    if (const auto version = json.at("version").get<int64_t>(); version != kVersion) {
+      throw UsageError(
+          "{}: a profile of version {}, and this program reads version {}; make it "
+          "again with lazytrain profile",
+          place, version, kVersion);
+    }
+    profile.machine = MachineFromJson(json.at("machine"));
+    ReadRates(json.at("rates"), place, profile.rates);
+    for (const Json& op : json.at("ops")) profile.ops.push_back(OpFromJson(op, place));
+    return profile;
+  } catch (const Json::exception& error) {
+    throw UsageError("{}: not a machine's profile ({}); make one with lazytrain profile", place,
+                     error.what());
   }
 }
 

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "core/units.h"
-#include "profile/calibration.h"
 #include "report/lane_table.h"
 #include "train/model_folder.h"
 #include "train/run_plan.h"
@@ -77,7 +76,6 @@ Json RunBench(const Config& config, const BenchOptions& options) {
   const RunPlan plan = MakeRunPlan(config, hub, *device);
   const Program& program = plan.programs->training();
   TrainingEngine engine(*device, *plan.programs, plan.demand, plan.engine);
-  const CostModel cost = PredictionCosts(engine, plan, config);
   engine.LoadWeights([&](const UnitSpec& unit, const UnitMemory& memory) {
     InitializeUnit(unit, static_cast<uint64_t>(config.training.seed),
                    hub.NumberOr("initializer_range", 0.02), memory);
@@ -94,7 +92,7 @@ Json RunBench(const Config& config, const BenchOptions& options) {
     if (i >= options.warmup) seconds.push_back(last.seconds);
   }
   engine.Drain();
-  const StepTimeline predicted = Simulate(program, rows, cost);
+  const StepTimeline predicted = Simulate(program, rows, plan.cost);
   const double median = Median(seconds);
 
   Json json = {{"tokens_per_second", tokens / median},
@@ -102,6 +100,7 @@ Json RunBench(const Config& config, const BenchOptions& options) {
                {"step_seconds", median},
                {"predicted_step_seconds", predicted.seconds},
                {"steps", options.steps},
+               {"hardware", plan.cost_origin},
                {"schedule", plan.programs->schedule().name},
                {"device_bytes", plan.device_bytes()},
                {"device_bytes_used", engine.device_bytes_used()},
@@ -115,6 +114,7 @@ Json RunBench(const Config& config, const BenchOptions& options) {
   fmt::print("{:.0f} tokens/s, {:.4f} TFLOPS; step {} (median of {}), {} predicted\n",
              tokens / median, json["tflops"].get<double>(), FormatSeconds(median), options.steps,
              FormatSeconds(predicted.seconds));
+  fmt::print("hardware {}\n", plan.cost_origin);
   fmt::print("device {} planned, {} used; host {}; arena {:.3f} of the lower bound\n",
              FormatBytes(plan.device_bytes()), FormatBytes(engine.device_bytes_used()),
              FormatBytes(plan.host_bytes()), json["arena_over_lower_bound"].get<double>());

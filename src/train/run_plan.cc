@@ -1,42 +1,23 @@
 #include "train/run_plan.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 
 #include "core/error.h"
 #include "core/hash.h"
 #include "core/log.h"
 #include "core/units.h"
-#include "model/family.h"
 #include "ops/kernel.h"
-#include "profile/calibration.h"
-#include "profile/machine_profile.h"
 #include "program/persistent.h"
+#include "train/believed_costs.h"
 #include "train/device_choice.h"
+#include "train/plan_inputs.h"
+#include "train/trained_graph.h"
 
 namespace lazytrain {
 namespace {
-
-constexpr int64_t kMaxMicroBatches = 4096;  // a step program lists every one
-
-// Tokens whose logits exist at once: enough rows for matrix products to be efficient where the
-// vocabulary is large, few where it is small, so that logits never rival the activations. A
-// function of the model alone, since results depend on it.
-int64_t HeadChunkRows(int64_t vocab_size) {
-  const auto rows = std::bit_floor(static_cast<uint64_t>(std::max<int64_t>(vocab_size / 16, 1)));
-  return std::clamp<int64_t>(static_cast<int64_t>(rows), 64, 1024);
-}
-
-int64_t StepTokens(const Config& config) {
-  const TrainingSettings& training = config.training;
-  const int64_t once = training.batch_tokens > 0 ? training.batch_tokens
-                                                 : training.batch_size * config.dataset.max_seq_len;
-  return once * training.gradient_accumulation_steps;
-}
 
 std::string ScheduleSpec(const Config& config) {
   const MemorySettings& memory = config.memory;
@@ -46,53 +27,6 @@ std::string ScheduleSpec(const Config& config) {
 
 bool IsSolved(const Config& config) {
   return config.memory.schedule == "solve" || config.memory.schedule == "paper";
-}
-
-// The largest micro-batch and step, for micro-batches of about so many tokens.
-Capacity CapacityFor(const Config& config, int64_t at_once) {
-  const int64_t longest = config.dataset.max_seq_len;
-  const TrainingSettings& training = config.training;
-  Capacity capacity;
-  capacity.longest_document = longest;
-  // A document is never split between micro-batches; a longer one passes in chunks.
-  capacity.micro_batch_tokens = std::max(longest, at_once);
-  if (at_once < longest) capacity.chunk_tokens = at_once;
-  // A document has at least two tokens, or nothing in it is predicted.
-  capacity.documents = capacity.micro_batch_tokens / 2;
-  const int64_t repeats = training.gradient_accumulation_steps;
-  capacity.micro_batches =
-      MaxMicroBatches(training.batch_size * repeats, training.batch_tokens * repeats, longest,
-                      capacity.micro_batch_tokens);
-  return capacity;
-}
-
-// Micro-batch sizes for the planner to choose from.
-std::vector<Capacity> CapacitiesOf(const Config& config) {
-  std::vector<Capacity> capacities = {CapacityOf(config)};
-  if (config.memory.micro_batch_tokens) return capacities;
-  const int64_t step = std::max(StepTokens(config), config.dataset.max_seq_len);
-  const int64_t most = std::min(step, 2 * kTokensAtOnce);
-  for (const int64_t at_once : {most, most / 2, most / 4}) {
-    if (at_once < std::min(config.dataset.max_seq_len, kTokensAtOnce / 2)) continue;
-    const Capacity capacity = CapacityFor(config, at_once);
-    const bool known = std::any_of(capacities.begin(), capacities.end(), [&](const Capacity& c) {
-      return c.micro_batch_tokens == capacity.micro_batch_tokens &&
-             c.chunk_tokens == capacity.chunk_tokens;
-    });
-    if (!known && capacity.micro_batches <= kMaxMicroBatches) capacities.push_back(capacity);
-  }
-  return capacities;
-}
-
-int64_t HostMemory(const Config& config) {
-  if (config.memory.host_memory_gb) return BytesFromGB(*config.memory.host_memory_gb);
-  return sysconf(_SC_PHYS_PAGES) * int64_t{sysconf(_SC_PAGESIZE)};
-}
-
-// Weights, gradients and optimizer states in host memory.
-int64_t StoreBytes(const ModelGraph& model, const StateSpec& states, const Capacity& capacity) {
-  return MakePersistentLayout(model, ResidentSchedule(model, capacity), states, 0)
-      .bytes[kStoreSpace];
 }
 
 // What no schedule changes: said before any is looked for.
@@ -105,39 +39,6 @@ void CheckStore(const Config& config, int64_t store) {
       "take a smaller model or a machine with {} GB",
       config.Place("memory.host_memory_gb"), FormatBytes(store), FormatBytes(store - available),
       FormatBytes(available), std::ceil(1.08 * static_cast<double>(store) / 1e9));
-}
-
-// What the host may keep for activations: as given, or what weights and states leave of it.
-int64_t HostActivationBytes(const Config& config, int64_t store) {
-  if (config.memory.host_activation_gb) return BytesFromGB(*config.memory.host_activation_gb);
-  // For the system, this program and the driver's tables of pinned pages.
-  constexpr double kOthers = 0.08;
-  const auto total = static_cast<double>(HostMemory(config));
-  return std::max<int64_t>(0, static_cast<int64_t>((1 - kOthers) * total) - store);
-}
-
-PlannedStep Solve(const Config& config, const ModelGraph& model, const StateSpec& states,
-                  const CostModel& cost, const KernelTable& kernels, int64_t device_bytes,
-                  int64_t store) {
-  SearchInput input;
-  input.model = &model;
-  input.cost = &cost;
-  input.states = states;
-  input.kernels = &kernels;
-  input.capacities = CapacitiesOf(config);
-  input.device_bytes = device_bytes;
-  input.host_activation_bytes = HostActivationBytes(config, store);
-  input.seconds = config.memory.solve_seconds;
-  if (config.memory.passes) input.passes = {*config.memory.passes};
-  input.space.device_updates = config.optimizer.update != "host";
-  input.space.host_updates = config.optimizer.update != "device";
-  if (config.memory.schedule == "paper") {
-    input.space.boundaries_only = true;
-    input.space.residency = false;
-    input.space.device_updates = false;
-    input.passes = {1};
-  }
-  return SearchSchedule(input);
 }
 
 Schedule MakeSchedule(const Config& config, const ModelGraph& model, const Capacity& capacity) {
@@ -229,81 +130,10 @@ std::unique_ptr<Device> OpenDevice(const Config& config) {
                     config.hardware.host_gbps.value_or(0.0) * 1e9);
 }
 
-CostModel WithGivenRates(const CostModel& measured, const HardwareSettings& hardware) {
-  CostModel cost = measured;
-  HardwareRates& rates = cost.rates();
-  if (hardware.h2d_gbps) rates.h2d_bytes = *hardware.h2d_gbps * 1e9;
-  if (hardware.d2h_gbps) rates.d2h_bytes = *hardware.d2h_gbps * 1e9;
-  if (hardware.host_gbps) rates.host_bytes = *hardware.host_gbps * 1e9;
-  if (hardware.gemm_tflops) rates.gemm_flops = *hardware.gemm_tflops * 1e12;
-  // A throttled update takes what its memory traffic takes; what was measured had others beside it.
-  if (hardware.throttle && hardware.host_gbps) {
-    rates.host_update = HardwareRates::Unlimited().host_update;
-  }
-  return cost;
-}
-
-CostModel BelievedCosts(const Config& config, Device& device, const ModelGraph& model) {
-  const HardwareSettings& hardware = config.hardware;
-  const bool all_given = hardware.h2d_gbps && hardware.d2h_gbps && hardware.host_gbps &&
-                         hardware.gemm_tflops && !hardware.throttle;
-  if (all_given) {
-    // Device memory moves about a byte while its matrix units do 200 operations; updates take what
-    // their memory traffic takes.
-    HardwareRates rates;
-    rates.device_bytes = *hardware.gemm_tflops * 1e12 / 200;
-    rates.device_update = rates.device_bytes / 26;
-    rates.host_update = HardwareRates::Unlimited().host_update;
-    return WithGivenRates(CostModel(rates), hardware);
-  }
-  CostModel cost(MeasureRates(device, HardwareRates()));
-  // As many rows as take the largest product a few hundredths of a second on a slow device.
-  int64_t largest = 1;
-  for (const UnitSpec& unit : model.units) {
-    for (const ParameterSpec& p : unit.parameters) largest = std::max(largest, p.elements());
-  }
-  const Capacity capacity = CapacityOf(config);
-  const double product = device.backend() == "cpu" ? 2e9 : 1e14;
-  const auto most = static_cast<int64_t>(product / (2.0 * static_cast<double>(largest)));
-  RowCounts rows = capacity.MicroBatchRows();
-  rows.tokens = std::clamp<int64_t>(most, 16, capacity.micro_batch_tokens);
-  rows.longest_document = std::min(rows.longest_document, rows.tokens);
-  rows.documents = CeilDiv(rows.tokens, rows.longest_document);
-  rows.squared_lengths =
-      static_cast<double>(rows.tokens) * static_cast<double>(rows.longest_document);
-  MeasureOps(device, model, rows, cost);
-  return WithGivenRates(cost, hardware);
-}
-
-CostModel PredictionCosts(TrainingEngine& engine, const RunPlan& plan, const Config& config) {
-  if (plan.search) return plan.cost;
-  return WithGivenRates(Calibrate(engine, plan.cost), config.hardware);
-}
-
-Capacity CapacityOf(const Config& config) {
-  const int64_t longest = config.dataset.max_seq_len;
-  const int64_t at_once = config.memory.micro_batch_tokens.value_or(
-      std::min(kTokensAtOnce, std::max(longest, StepTokens(config))));
-  const Capacity capacity = CapacityFor(config, at_once);
-  if (capacity.micro_batches > kMaxMicroBatches) {
-    throw UsageError(
-        "{}: a step is up to {} micro-batches of {} tokens, and {} are the most; lower it, or "
-        "raise memory.micro_batch_tokens",
-        config.Place(config.training.batch_tokens > 0 ? "training.batch_tokens"
-                                                      : "training.batch_size"),
-        capacity.micro_batches, capacity.micro_batch_tokens, kMaxMicroBatches);
-  }
-  return capacity;
-}
-
 RunPlan MakeRunPlan(const Config& config, const HubConfig& hub, Device& device) {
   RunPlan plan;
   plan.dtype = DTypeFromName(config.model.dtype, config.Place("model.dtype"));
-  GraphOptions graph;
-  graph.dtype = plan.dtype;
-  // Only the graph knows where its config.json has the vocabulary.
-  graph.head_chunk_rows = HeadChunkRows(BuildModelGraph(hub, graph).vocab_size);
-  ModelGraph model = BuildModelGraph(hub, graph);
+  ModelGraph model = BuildTrainedGraph(hub, plan.dtype);
   CheckSequenceLength(config, hub, model);
   ProgramSetOptions options;
   const std::string& gradients = config.optimizer.gradients;
@@ -314,17 +144,18 @@ RunPlan MakeRunPlan(const Config& config, const HubConfig& hub, Device& device) 
   Schedule schedule;
   const int64_t store = StoreBytes(model, {true, options.gradient_dtype}, capacity);
   CheckStore(config, store);
+  BelievedCosts believed = FindCosts(config, device, model, capacity);
+  plan.cost = std::move(believed.cost);
+  plan.cost_origin = std::move(believed.origin);
+  plan.device_fixed = device.UsedBytes();
   if (IsSolved(config)) {
-    plan.cost = BelievedCosts(config, device, model);
-    plan.device_fixed = device.UsedBytes();
-    plan.search = Solve(config, model, {true, options.gradient_dtype}, plan.cost,
-                        KernelsFor(device), plan.device_cap - plan.device_fixed, store);
+    plan.search = SearchSchedule(MakeSearchInput(
+        config, model, {true, options.gradient_dtype}, plan.cost, &KernelsFor(device),
+        plan.device_cap - plan.device_fixed, HostActivationBytes(config, store)));
     capacity = plan.search->capacity;
     schedule = plan.search->schedule;
     schedule.name = config.memory.schedule;
   } else {
-    plan.cost = WithGivenRates(CostModel(), config.hardware);
-    plan.device_fixed = device.UsedBytes();
     schedule = MakeSchedule(config, model, capacity);
   }
   options.training = capacity;

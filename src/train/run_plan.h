@@ -20,8 +20,9 @@ struct RunPlan {
   DType dtype = DType::kBF16;
   std::unique_ptr<ProgramSet> programs;
   EngineOptions engine;
-  CostModel cost;    // hardware numbers as given, defaults else
-  CostModel demand;  // how long work takes at least, when the device is throttled
+  CostModel cost;           // what is believed of the machine
+  CostModel demand;         // how long work takes at least, when the device is throttled
+  std::string cost_origin;  // where that came from, for people
   NumericsKey key;
   int64_t device_cap = 0;             // bytes
   int64_t device_fixed = 0;           // of them, what the driver takes for itself
@@ -36,24 +37,9 @@ struct RunPlan {
 // The device that a configuration names, throttled if it says so.
 std::unique_ptr<Device> OpenDevice(const Config& config);
 
-// What was measured, but for the numbers that the configuration gives.
-CostModel WithGivenRates(const CostModel& measured, const HardwareSettings& hardware);
-
-// The largest micro-batch and step that a configuration allows. Throws Error for settings that do
-// not fit together (a micro-batch shorter than max_seq_len).
-Capacity CapacityOf(const Config& config);
-
-// What a step of this model costs on this device: measured, unless the configuration gives every
-// rate; rates that it gives go before measured ones.
-CostModel BelievedCosts(const Config& config, Device& device, const ModelGraph& model);
-
 // Throws Error when the plan does not fit the device (naming the smallest cap that would do) or the
 // host, when max_seq_len is above the model's context, and for impossible schedules.
 RunPlan MakeRunPlan(const Config& config, const HubConfig& model, Device& device);
-
-// What steps of the run are predicted with: the planner's measurements, where there was a search,
-// or those of the program itself.
-CostModel PredictionCosts(TrainingEngine& engine, const RunPlan& plan, const Config& config);
 
 // schedule.json of the run: the schedule, its capacity, numerics key, hardware numbers, and what
 // was predicted for it.

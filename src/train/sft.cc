@@ -143,7 +143,6 @@ class SftRun {
     }
     engine_ =
         std::make_unique<TrainingEngine>(*device_, *plan_.programs, plan_.demand, plan_.engine);
-    cost_ = PredictionCosts(*engine_, plan_, config_);
     engine_->LoadWeights([&](const UnitSpec& unit, const UnitMemory& memory) {
       if (checkpoint) {
         ReadUnit(*checkpoint, unit, memory);
@@ -178,10 +177,10 @@ class SftRun {
 
   void WriteDescription() {
     const Program& program = plan_.programs->training();
-    const StepTimeline predicted = Simulate(program, FullStep(program.capacity), cost_);
+    const StepTimeline predicted = Simulate(program, FullStep(program.capacity), plan_.cost);
     WriteFile(folder_ / "config.yaml", ToYaml(config_));
     WriteFile(folder_ / "schedule.json",
-              DescribePlan(plan_, cost_, predicted.seconds).dump(2) + "\n");
+              DescribePlan(plan_, plan_.cost, predicted.seconds).dump(2) + "\n");
     const ModelGraph& model = plan_.programs->model();
     const DocumentSet& set = data_.set();
     fmt::print("model     {} ({}, {:.3f} M parameters, {})\n", model_folder_.string(),
@@ -190,6 +189,7 @@ class SftRun {
     fmt::print("data      {} documents ({} truncated, {} dropped)\n", set.documents.size(),
                set.truncated, set.dropped);
     fmt::print("device    {}, cap {}\n", device_->description(), FormatBytes(plan_.device_cap));
+    fmt::print("hardware  {}\n", plan_.cost_origin);
     fmt::print("schedule  {}: up to {} micro-batches of {} tokens, {} pass{}\n",
                plan_.programs->schedule().name, program.capacity.micro_batches,
                program.capacity.micro_batch_tokens, plan_.programs->schedule().passes.size(),
@@ -237,7 +237,7 @@ class SftRun {
     record.report = engine_->Step(step, record.learning_rate);
     record.seconds =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-    record.predicted = Simulate(plan_.programs->training(), rows, cost_);
+    record.predicted = Simulate(plan_.programs->training(), rows, plan_.cost);
     return record;
   }
 
@@ -325,7 +325,6 @@ class SftRun {
   TokenizerFolder tokenizer_;
   TrainingData data_;
   LearningRateSettings rates_;
-  CostModel cost_;
   std::unique_ptr<TrainingEngine> engine_;
 
   double first_loss_ = 0;

@@ -54,6 +54,14 @@ class Process {
     std::vector<char*> argv;
     for (std::string& word : words) argv.push_back(word.data());
     argv.push_back(nullptr);
+    // Profiles of this machine are cached in the folder, not in the user's home.
+    std::vector<std::string> variables = {"HOME=" + folder.string()};
+    for (char** variable = environ; *variable != nullptr; ++variable) {
+      if (!std::string_view(*variable).starts_with("HOME=")) variables.emplace_back(*variable);
+    }
+    std::vector<char*> environment;
+    for (std::string& variable : variables) environment.push_back(variable.data());
+    environment.push_back(nullptr);
     posix_spawn_file_actions_t actions;
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_addchdir_np(&actions, folder.c_str());
@@ -61,7 +69,8 @@ class Process {
     constexpr int kFresh = O_WRONLY | O_CREAT | O_TRUNC;
     posix_spawn_file_actions_addopen(&actions, 1, out_.c_str(), kFresh, 0644);
     posix_spawn_file_actions_addopen(&actions, 2, err_.c_str(), kFresh, 0644);
-    const int error = posix_spawn(&pid_, LAZYTRAIN_BINARY, &actions, nullptr, argv.data(), environ);
+    const int error =
+        posix_spawn(&pid_, LAZYTRAIN_BINARY, &actions, nullptr, argv.data(), environment.data());
     posix_spawn_file_actions_destroy(&actions);
     if (error != 0) throw std::runtime_error("cannot start " LAZYTRAIN_BINARY);
   }

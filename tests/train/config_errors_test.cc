@@ -229,7 +229,6 @@ TEST_F(ConfigTest, WhatIsNotBuiltIsRefusedWhenGiven) {
                               "optimizer.gradients=none",
                               "memory.nvme_dir=/tmp",
                               "memory.nvme_mode=io_uring",
-                              "hardware.profile=profile.json",
                               "hardware.nvme_read_gbps=2",
                               "hardware.nvme_write_gbps=2",
                               "eval.dataset=gsm8k_test",

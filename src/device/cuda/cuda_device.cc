@@ -3,6 +3,7 @@
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
+#include <fstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -93,6 +94,13 @@ class CudaDevice final : public Device {
 
   std::string_view backend() const override { return "cuda"; }
   std::string description() const override { return name_; }
+  std::string driver() const override {
+    int version = 0;
+    Check(cudaDriverGetVersion(&version), "reading the driver's version");
+    std::string release;
+    std::getline(std::ifstream("/sys/module/nvidia/version"), release);
+    return fmt::format("CUDA {} {}", VersionText(version), release);
+  }
   std::unique_ptr<MemoryBlock> AllocateDevice(int64_t bytes) override {
     return std::make_unique<DeviceBlock>(bytes, poison_);
   }

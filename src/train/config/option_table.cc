@@ -366,8 +366,7 @@ void AddHardware(std::vector<Option>* options) {
        .help = "auto: of this machine; or a file from `lazytrain profile`",
        .words = {"auto"},
        .otherwise = "a profile file",
-       .is_otherwise = IsNotEmpty,
-       .availability = {.built = {"auto"}, .reason = "reading profiles is not built yet"}});
+       .is_otherwise = IsNotEmpty});
   add({.key = "hardware.h2d_gbps",
        .field = At<&Config::hardware, &S::h2d_gbps>(),
        .default_text = "auto",

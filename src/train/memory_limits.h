@@ -1,0 +1,55 @@
+// Which budgets and batches a schedule can be found for: looked for with the planner's linear
+// programs, which are quick and never too pessimistic, then settled with its mixed-integer program.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "train/plan_search.h"
+
+namespace lazytrain {
+
+struct MemoryBudget {
+  double device_bytes = 0;
+  double host_activation_bytes = 0;
+};
+
+// What the planner is asked with: the search's, but for capacities, passes and time.
+PlannerOptions PlannerOptionsFor(const SearchInput& input, const MemoryBudget& budget);
+
+class MemoryLimits {
+ public:
+  // `search_of` gives the search for a batch, with capacities for it.
+  MemoryLimits(std::function<SearchInput(int64_t batch)> search_of, int64_t most_batch)
+      : search_of_(std::move(search_of)), most_batch_(most_batch) {}
+
+  int64_t most_batch() const { return most_batch_; }
+
+  // Seconds that no step of the batch can be shorter than; kInfinity: it does not fit. Looks at one
+  // pass, or at few and at many.
+  double Bound(int64_t batch, bool one_pass, const MemoryBudget& budget) const;
+  // By linear programs.
+  bool Fits(int64_t batch, bool one_pass, const MemoryBudget& budget) const;
+  // By a mixed-integer program of the smallest micro-batches and the most passes, in a second.
+  bool Plans(int64_t batch, bool one_pass, const MemoryBudget& budget) const;
+
+  // By linear programs: no larger batch fits. 0: not even one example does; most_batch(): perhaps
+  // more.
+  int64_t LargestBatch(bool one_pass, const MemoryBudget& budget) const;
+  // Of batches up to `most`, one that Plans, as large as a few tries find.
+  int64_t LargestPlanned(bool one_pass, int64_t most, const MemoryBudget& budget) const;
+
+  // The least bytes of one memory that do by linear programs, the other as given; kInfinity: none.
+  double LeastDevice(int64_t batch, bool one_pass, MemoryBudget budget) const;
+  double LeastHost(int64_t batch, bool one_pass, MemoryBudget budget) const;
+
+ private:
+  double Least(double MemoryBudget::*memory, int64_t batch, bool one_pass,
+               MemoryBudget budget) const;
+
+  std::function<SearchInput(int64_t batch)> search_of_;
+  int64_t most_batch_;
+};
+
+}  // namespace lazytrain

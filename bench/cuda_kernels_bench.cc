@@ -32,7 +32,7 @@ namespace {
 
 using cuda::Check;
 
-constexpr int64_t kTokens = 8192;
+constexpr int64_t kTokens = 8192;  // where nothing else is said
 constexpr int64_t kHidden = 3584;
 constexpr int64_t kIntermediate = 18944;
 constexpr int64_t kQHeads = 28;
@@ -42,20 +42,22 @@ constexpr int64_t kQkv = (kQHeads + 2 * kKvHeads) * kHeadDim;
 constexpr int64_t kVocab = 152064;
 constexpr int kRuns = 11;
 
-RowCounts RowsOf(int64_t document) {
+RowCounts RowsOf(int64_t document, int64_t tokens = kTokens) {
   RowCounts rows;
-  rows.tokens = kTokens;
-  rows.documents = kTokens / document;
+  rows.tokens = tokens;
+  rows.documents = tokens / document;
   rows.longest_document = document;
-  rows.squared_lengths = static_cast<double>(kTokens) * static_cast<double>(document);
+  rows.squared_lengths = static_cast<double>(tokens) * static_cast<double>(document);
   return rows;
 }
 
 // A GPU, its memory handed out and never taken back, and a clock.
 class Bench {
  public:
-  Bench()
-      : device_(cuda::MakeCudaDevice({})),
+  // Measures kernels whose name has `only` in it.
+  explicit Bench(std::string only)
+      : only_(std::move(only)),
+        device_(cuda::MakeCudaDevice({})),
         memory_(device_->AllocateDevice(int64_t{40} << 30)),
         lane_(device_->MakeLane(LaneKind::kCompute, "compute")),
         start_(device_->MakeEvent()),
@@ -112,6 +114,8 @@ class Bench {
     return view;
   }
 
+  bool Wants(const std::string& name) const { return name.find(only_) != std::string::npos; }
+
   // Median time of `work`; before each run caches are filled by reading something else (writing
   // would leave it to `work` to write that back).
   double Seconds(const std::function<void(LaneContext&)>& work) {
@@ -142,6 +146,7 @@ class Bench {
   }
 
  private:
+  std::string only_;
   std::unique_ptr<Device> device_;
   std::unique_ptr<MemoryBlock> memory_;
   std::unique_ptr<Lane> lane_;
@@ -214,6 +219,7 @@ void Run(Bench& bench, const std::string& name, const Call& call, const RowCount
 
 void RunLinear(Bench& bench, const std::string& name, int64_t in, int64_t out, bool bias,
                bool residual) {
+  if (!bench.Wants(name)) return;
   bench.Reset();
   Linear op;
   op.in_features = in;
@@ -231,6 +237,10 @@ void RunLinear(Bench& bench, const std::string& name, int64_t in, int64_t out, b
 
 void RunAttention(Bench& bench, int64_t document, int64_t q_heads, int64_t kv_heads, int64_t dim,
                   DType dtype) {
+  const std::string name =
+      fmt::format("attention {} x {}, {}/{} x {} {}", kTokens / document, document, q_heads,
+                  kv_heads, dim, dtype == DType::kBF16 ? "bf16" : "fp32");
+  if (!bench.Wants(name)) return;
   bench.Reset();
   Attention op;
   op.q_heads = q_heads;
@@ -243,69 +253,79 @@ void RunAttention(Bench& bench, int64_t document, int64_t q_heads, int64_t kv_he
       {bench.Random(dtype, kTokens, (q_heads + 2 * kv_heads) * dim)},
       {},
       {bench.Random(dtype, kTokens, q_heads * dim), bench.Random(DType::kF32, kTokens, q_heads)}};
-  Run(bench,
-      fmt::format("attention {} x {}, {}/{} x {} {}", kTokens / document, document, q_heads,
-                  kv_heads, dim, dtype == DType::kBF16 ? "bf16" : "fp32"),
-      call, RowsOf(document), true);
+  Run(bench, name, call, RowsOf(document), true);
 }
 
-void RunRows(Bench& bench) {
-  const RowCounts rows = RowsOf(1024);
+std::string SizeOfRun(int64_t tokens) {
+  return tokens == kTokens ? "" : fmt::format(", {} rows", tokens);
+}
+
+void RunRmsNorm(Bench& bench, int64_t tokens, bool residual) {
+  const std::string name = fmt::format("rms_norm{}", residual ? " with residual" : "");
+  if (!bench.Wants(name)) return;
   const DType dtype = DType::kBF16;
-  bench.Reset();
   RmsNorm norm;
   norm.hidden = kHidden;
   norm.dtype = dtype;
-  Run(bench, "rms_norm",
+  norm.has_residual = residual;
+  Call call{&norm,
+            {bench.Random(dtype, tokens, kHidden)},
+            {bench.Random(dtype, 1, kHidden)},
+            {bench.Random(dtype, tokens, kHidden)}};
+  if (residual) call.inputs.push_back(bench.Random(dtype, tokens, kHidden));
+  Run(bench, name + SizeOfRun(tokens), call, RowsOf(1024, tokens), true);
+}
+
+void RunQkNorm(Bench& bench, int64_t tokens) {
+  if (!bench.Wants("qk_norm")) return;
+  const DType dtype = DType::kBF16;
+  QkNorm norm;
+  norm.q_heads = kQHeads;
+  norm.kv_heads = kKvHeads;
+  norm.head_dim = kHeadDim;
+  norm.dtype = dtype;
+  Run(bench, "qk_norm" + SizeOfRun(tokens),
       {&norm,
-       {bench.Random(dtype, kTokens, kHidden)},
-       {bench.Random(dtype, 1, kHidden)},
-       {bench.Random(dtype, kTokens, kHidden)}},
-      rows, true);
-  bench.Reset();
-  norm.has_residual = true;
-  Run(bench, "rms_norm with residual",
-      {&norm,
-       {bench.Random(dtype, kTokens, kHidden), bench.Random(dtype, kTokens, kHidden)},
-       {bench.Random(dtype, 1, kHidden)},
-       {bench.Random(dtype, kTokens, kHidden)}},
-      rows, true);
-  bench.Reset();
-  QkNorm qk_norm;
-  qk_norm.q_heads = kQHeads;
-  qk_norm.kv_heads = kKvHeads;
-  qk_norm.head_dim = kHeadDim;
-  qk_norm.dtype = dtype;
-  Run(bench, "qk_norm",
-      {&qk_norm,
-       {bench.Random(dtype, kTokens, kQkv)},
+       {bench.Random(dtype, tokens, kQkv)},
        {bench.Random(dtype, 1, kHeadDim), bench.Random(dtype, 1, kHeadDim)},
-       {bench.Random(dtype, kTokens, kQkv)}},
-      rows, true);
-  bench.Reset();
+       {bench.Random(dtype, tokens, kQkv)}},
+      RowsOf(1024, tokens), true);
+}
+
+void RunRope(Bench& bench, int64_t tokens) {
+  if (!bench.Wants("rope")) return;
   Rope rope;
   rope.q_heads = kQHeads;
   rope.kv_heads = kKvHeads;
   rope.head_dim = kHeadDim;
-  rope.dtype = dtype;
+  rope.dtype = DType::kBF16;
   for (int i = 0; i < kHeadDim / 2; ++i) {
     rope.inverse_frequencies.push_back(std::pow(1e6f, -static_cast<float>(i) / 64.0f));
   }
   std::vector<int32_t> positions;
-  for (int64_t t = 0; t < kTokens; ++t) positions.push_back(static_cast<int32_t>(t % 1024));
-  const TensorView qkv = bench.Random(dtype, kTokens, kQkv);
-  Run(bench, "rope", {&rope, {qkv, bench.Ids(positions)}, {}, {qkv}}, rows, true);
-  bench.Reset();
+  for (int64_t t = 0; t < tokens; ++t) positions.push_back(static_cast<int32_t>(t % 1024));
+  const TensorView qkv = bench.Random(DType::kBF16, tokens, kQkv);
+  Run(bench, "rope" + SizeOfRun(tokens), {&rope, {qkv, bench.Ids(positions)}, {}, {qkv}},
+      RowsOf(1024, tokens), true);
+}
+
+void RunSwiglu(Bench& bench, int64_t tokens) {
+  if (!bench.Wants("swiglu")) return;
+  const DType dtype = DType::kBF16;
   Swiglu swiglu;
   swiglu.intermediate = kIntermediate;
   swiglu.dtype = dtype;
-  Run(bench, "swiglu",
+  Run(bench, "swiglu" + SizeOfRun(tokens),
       {&swiglu,
-       {bench.Random(dtype, kTokens, 2 * kIntermediate)},
+       {bench.Random(dtype, tokens, 2 * kIntermediate)},
        {},
-       {bench.Random(dtype, kTokens, kIntermediate)}},
-      rows, true);
-  bench.Reset();
+       {bench.Random(dtype, tokens, kIntermediate)}},
+      RowsOf(1024, tokens), true);
+}
+
+void RunEmbedding(Bench& bench, int64_t tokens) {
+  if (!bench.Wants("embedding")) return;
+  const DType dtype = DType::kBF16;
   Embedding embedding;
   embedding.vocab_size = kVocab;
   embedding.hidden = kHidden;
@@ -313,31 +333,43 @@ void RunRows(Bench& bench) {
   std::mt19937 random(2);
   std::vector<int32_t> ids;
   // Tokens of a text: a few of them fill much of it.
-  for (int64_t t = 0; t < kTokens; ++t) {
+  for (int64_t t = 0; t < tokens; ++t) {
     const double u = static_cast<double>(random() % 1000000 + 1) / 1e6;
     ids.push_back(
         static_cast<int32_t>(std::min(kVocab - 1.0, 30.0 * std::pow(1.0 / u, 1.2) - 30.0)));
   }
-  Run(bench, "embedding",
+  Run(bench, "embedding" + SizeOfRun(tokens),
       {&embedding,
        {bench.Ids(ids)},
        {bench.Random(dtype, kVocab, kHidden)},
-       {bench.Random(dtype, kTokens, kHidden)}},
-      rows, true);
+       {bench.Random(dtype, tokens, kHidden)}},
+      RowsOf(1024, tokens), true);
 }
 
-void RunHead(Bench& bench) {
+void RunRows(Bench& bench, int64_t tokens) {
+  const std::vector<std::function<void()>> runs = {
+      [&] { RunRmsNorm(bench, tokens, false); }, [&] { RunRmsNorm(bench, tokens, true); },
+      [&] { RunQkNorm(bench, tokens); },         [&] { RunRope(bench, tokens); },
+      [&] { RunSwiglu(bench, tokens); },         [&] { RunEmbedding(bench, tokens); }};
+  for (const auto& run : runs) {
+    bench.Reset();
+    run();
+  }
+}
+
+void RunHead(Bench& bench, int64_t chunk_rows) {
+  if (!bench.Wants("lm_head_loss")) return;
   bench.Reset();
   LmHeadLoss head;
   head.vocab_size = kVocab;
   head.hidden = kHidden;
-  head.chunk_rows = 1024;
+  head.chunk_rows = chunk_rows;
   head.dtype = DType::kBF16;
   std::mt19937 random(3);
   std::vector<int32_t> targets;
   for (int64_t t = 0; t < kTokens; ++t) targets.push_back(static_cast<int32_t>(random() % kVocab));
   const TensorView losses = bench.Random(DType::kF32, kTokens, 1);
-  Run(bench, "lm_head_loss",
+  Run(bench, fmt::format("lm_head_loss chunks of {}", chunk_rows),
       {&head,
        {bench.Random(DType::kBF16, kTokens, kHidden), bench.Ids(targets),
         bench.Random(DType::kF32, kTokens, 1)},
@@ -347,6 +379,7 @@ void RunHead(Bench& bench) {
 }
 
 void RunUnit(Bench& bench) {
+  if (!bench.Wants("gradient") && !bench.Wants("adamw")) return;
   bench.Reset();
   const int64_t elements = int64_t{kHidden} * 3 * kIntermediate;
   const double count = static_cast<double>(elements);
@@ -382,6 +415,7 @@ void RunUnit(Bench& bench) {
 }
 
 void RunCopy(Bench& bench) {
+  if (!bench.Wants("copy on the device")) return;
   bench.Reset();
   const int64_t bytes = int64_t{2} << 30;
   void* from = bench.Random(DType::kF32, 1, bytes / 4).data;
@@ -393,16 +427,17 @@ void RunCopy(Bench& bench) {
   });
 }
 
-void RunAll() {
-  Bench bench;
+void RunAll(const std::string& only) {
+  Bench bench(only);
   RunCopy(bench);
-  RunRows(bench);
+  RunRows(bench, kTokens);
+  RunRows(bench, 2 * kTokens);
   RunUnit(bench);
   RunLinear(bench, "linear qkv (bias)", kHidden, kQkv, true, false);
   RunLinear(bench, "linear out (residual)", kQHeads * kHeadDim, kHidden, false, true);
   RunLinear(bench, "linear gate_up", kHidden, 2 * kIntermediate, false, false);
   RunLinear(bench, "linear down (residual)", kIntermediate, kHidden, false, true);
-  RunHead(bench);
+  for (const int64_t rows : {1024, 2048, 4096}) RunHead(bench, rows);
   for (const int64_t document : {128, 1024, 8192}) {
     RunAttention(bench, document, kQHeads, kKvHeads, kHeadDim, DType::kBF16);
   }
@@ -414,9 +449,10 @@ void RunAll() {
 }  // namespace
 }  // namespace lazytrain
 
-int main() {
+// Usage: cuda_kernels_bench [PART_OF_A_NAME]: of a kernel's, without its direction and rows.
+int main(int argc, char** argv) {
   try {
-    lazytrain::RunAll();
+    lazytrain::RunAll(argc > 1 ? argv[1] : "");
   } catch (const lazytrain::Error& error) {
     fmt::print(stderr, "error: {}\n", error.what());
     return error.exit_status();

@@ -3,7 +3,8 @@
 
 set(LAZYTRAIN_CUDA AUTO CACHE STRING "CUDA backend: AUTO (where nvcc is found), ON or OFF")
 set_property(CACHE LAZYTRAIN_CUDA PROPERTY STRINGS AUTO ON OFF)
-set(LAZYTRAIN_CUDA_ARCH 90a CACHE STRING "GPU architecture that kernels are built for, as in sm_90a")
+set(LAZYTRAIN_CUDA_ARCH 90a CACHE STRING
+    "GPU architectures that kernels are built for: 90a as in sm_90a, 90-ptx for PTX that newer GPUs' drivers compile; several with ; between")
 
 set(LAZYTRAIN_HAS_CUDA OFF)
 if(NOT LAZYTRAIN_CUDA STREQUAL "OFF")
@@ -35,7 +36,16 @@ endif()
 
 # Compiler options of CUDA sources. No fast math: sums, roots and divisions are those of the host.
 function(lazytrain_cuda_options target)
+  foreach(architecture ${LAZYTRAIN_CUDA_ARCH})
+    if(architecture MATCHES "^([0-9]+)-ptx$")
+      list(APPEND code -gencode=arch=compute_${CMAKE_MATCH_1},code=compute_${CMAKE_MATCH_1})
+    elseif(architecture MATCHES "^[0-9]+[af]?$")
+      list(APPEND code -gencode=arch=compute_${architecture},code=sm_${architecture})
+    else()
+      message(FATAL_ERROR "LAZYTRAIN_CUDA_ARCH: '${architecture}' is no architecture; write 80, 90a "
+                          "or 90-ptx, several with ; between")
+    endif()
+  endforeach()
   target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:
-    -gencode=arch=compute_${LAZYTRAIN_CUDA_ARCH},code=sm_${LAZYTRAIN_CUDA_ARCH}
-    -Xcompiler=-Wall,-Wextra,-march=x86-64-v3,-ffp-contract=off -Werror=all-warnings>)
+    ${code} -Xcompiler=-Wall,-Wextra,-march=x86-64-v3,-ffp-contract=off -Werror=all-warnings>)
 endfunction()

@@ -97,7 +97,9 @@ TEST_P(CudaMatmul, LmHeadLoss) {
                                            {37, 64, 100, 16},
                                            {90, 128, 5000, 32},
                                            {40, 32, 151, 64},
-                                           {70, 48, 9001, 64}}) {
+                                           {70, 48, 9001, 64},
+                                           {1300, 32, 72, 700},
+                                           {600, 32, 72, 4096}}) {
     LmHeadLoss op;
     op.vocab_size = vocab;
     op.hidden = hidden;

@@ -35,6 +35,7 @@ TEST_P(CudaRows, RmsNorm) {
                                                                              {70, 100},
                                                                              {257, 128},
                                                                              {19, 896},
+                                                                             {66, 1536},
                                                                              {200, 3584},
                                                                              {130, 5120},
                                                                              {40, 8192},
@@ -174,8 +175,12 @@ TEST_P(CudaRows, GatherRows) {
 }
 
 TEST_P(CudaRows, Embedding) {
-  for (const auto& [rows, vocab, hidden] : std::vector<std::array<int64_t, 3>>{
-           {1, 5, 8}, {700, 11, 64}, {300, 5000, 100}, {513, 40, 4104}, {64, 3, 33}}) {
+  for (const auto& [rows, vocab, hidden] : std::vector<std::array<int64_t, 3>>{{1, 5, 8},
+                                                                               {700, 11, 64},
+                                                                               {300, 5000, 100},
+                                                                               {513, 40, 4104},
+                                                                               {64, 3, 33},
+                                                                               {9000, 300, 72}}) {
     Embedding op;
     op.vocab_size = vocab;
     op.hidden = hidden;

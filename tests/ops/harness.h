@@ -47,6 +47,7 @@ struct OpCase {
   Reference reference;
   // Capacity of the workspace beyond the rows there are.
   int64_t spare_rows = 3;
+  int64_t cached = 0;  // rows of the document that a cache holds
 };
 
 // What a call leaves behind.
@@ -60,6 +61,7 @@ inline BatchLayout LayoutOf(const OpCase& test) {
   BatchLayout batch;
   batch.rows.tokens = test.inputs[0].rows();
   batch.rows.selected = test.outputs[0].rows;
+  batch.rows.cached = test.cached;
   batch.rows.documents = static_cast<int64_t>(test.cu_seqlens.size()) - 1;
   for (size_t i = 1; i < test.cu_seqlens.size(); ++i) {
     const int64_t length = test.cu_seqlens[i] - test.cu_seqlens[i - 1];

@@ -11,6 +11,8 @@ __global__ void ProbeKernel() {}
 
 std::string_view BuiltArchitecture() { return LAZYTRAIN_CUDA_ARCH; }
 
+bool BuiltForHopper() { return BuiltArchitecture().find("90a") != std::string_view::npos; }
+
 bool KernelsLoad() {
   cudaFuncAttributes attributes;
   const bool loads = cudaFuncGetAttributes(&attributes, ProbeKernel) == cudaSuccess;

@@ -5,8 +5,11 @@
 
 namespace lazytrain::cuda {
 
-// "90a"
+// "90a", or several: "80,86,89,90a,90-ptx"
 std::string_view BuiltArchitecture();
+
+// Whether there are kernels for sm_90a among them, with Hopper's own instructions.
+bool BuiltForHopper();
 
 // Loads a kernel of this build; false where there is none for the GPU.
 bool KernelsLoad();

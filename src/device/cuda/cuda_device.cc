@@ -14,6 +14,8 @@
 #include "device/cuda/cuda_error.h"
 #include "device/cuda/cuda_event.h"
 #include "device/cuda/driver_memory.h"
+#include "device/cuda/gpu_facts.h"
+#include "device/cuda/gpu_requirements.h"
 #include "device/cuda/host_lane.h"
 #include "device/cuda/memory_blocks.h"
 #include "device/cuda/shared_state.h"
@@ -22,27 +24,12 @@
 namespace lazytrain::cuda {
 namespace {
 
-// "13.0" of 13000.
-std::string VersionText(int version) {
-  return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
-}
-
 void CheckDriverVersion() {
   int driver = 0;
   int runtime = 0;
   Check(cudaDriverGetVersion(&driver), "reading the driver's version");
   Check(cudaRuntimeGetVersion(&runtime), "reading the CUDA runtime's version");
-  if (driver == 0) {
-    throw RunError(
-        "there is no NVIDIA driver on this machine; install driver 580 or newer, or use the device "
-        "cpu, the virtual accelerator");
-  }
-  if (driver / 1000 < runtime / 1000) {
-    throw RunError(
-        "the NVIDIA driver is for CUDA {} and this program for CUDA {}; install driver 580 or "
-        "newer",
-        VersionText(driver), VersionText(runtime));
-  }
+  CheckVersions(driver, runtime);
 }
 
 int DeviceCount() {
@@ -58,28 +45,13 @@ int DeviceCount() {
 
 void CheckDevice(int index) {
   CheckDriverVersion();
-  const int count = DeviceCount();
-  if (count == 0) {
-    throw RunError(
-        "the NVIDIA driver finds no GPU; check nvidia-smi and CUDA_VISIBLE_DEVICES, or use the "
-        "device cpu, the virtual accelerator");
-  }
-  if (index >= count) {
-    throw UsageError("device 'cuda:{}': there are {} GPUs, counted from 0", index, count);
-  }
+  CheckIndex(index, DeviceCount());
 }
 
 // Fails before anything is allocated where the build's kernels cannot run.
 void CheckArchitecture(int index) {
-  if (KernelsLoad()) return;
-  int major = 0;
-  int minor = 0;
-  cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, index);
-  cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, index);
-  throw RunError(
-      "this program was built for sm_{} and the GPU is an sm_{}{}; build it with "
-      "-DLAZYTRAIN_CUDA_ARCH={}{}",
-      BuiltArchitecture(), major, minor, major, minor);
+  if (!KernelsLoad())
+    throw WrongArchitecture(BuiltArchitecture(), ReadGpuFacts(index).architecture);
 }
 
 class CudaDevice final : public Device {
@@ -102,7 +74,7 @@ class CudaDevice final : public Device {
     return fmt::format("CUDA {} {}", VersionText(version), release);
   }
   std::unique_ptr<MemoryBlock> AllocateDevice(int64_t bytes) override {
-    return std::make_unique<DeviceBlock>(bytes, poison_);
+    return std::make_unique<DeviceBlock>(bytes, poison_, memory_.OthersBytes());
   }
   std::unique_ptr<MemoryBlock> AllocateHost(int64_t bytes) override {
     return std::make_unique<PinnedBlock>(bytes, AvailableCores());
@@ -110,13 +82,13 @@ class CudaDevice final : public Device {
   bool models_time() const override { return false; }
   int64_t UsedBytes() const override { return memory_.ProcessBytes(); }
 
-  std::unique_ptr<Lane> MakeLane(LaneKind kind, std::string /*name*/) override {
+  std::unique_ptr<Lane> MakeLane(LaneKind kind, std::string name) override {
     switch (kind) {
       case LaneKind::kCompute:
-        return MakeStreamLane(high_priority_);
+        return MakeStreamLane(high_priority_, std::move(name));
       case LaneKind::kHostToDevice:
       case LaneKind::kDeviceToHost:
-        return MakeStreamLane(low_priority_);
+        return MakeStreamLane(low_priority_, std::move(name));
       case LaneKind::kNvmeRead:
       case LaneKind::kNvmeWrite:
         return MakeHostLane(1);
@@ -147,9 +119,10 @@ class CudaDevice final : public Device {
     return index;
   }
 
-  std::unique_ptr<Lane> MakeStreamLane(int priority) {
-    auto lane = std::make_unique<StreamLane>(
-        shared_, priority, [this](StreamLane* ended) { std::erase(streams_, ended); });
+  std::unique_ptr<Lane> MakeStreamLane(int priority, std::string name) {
+    auto lane =
+        std::make_unique<StreamLane>(shared_, priority, std::move(name),
+                                     [this](StreamLane* ended) { std::erase(streams_, ended); });
     streams_.push_back(lane.get());
     return lane;
   }

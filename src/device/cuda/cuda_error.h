@@ -22,4 +22,7 @@ void CheckLaunch(std::string_view kernel);
 // Throws Error: "<what> <size> cannot run on the cuda backend; it takes up to <limit>".
 [[noreturn]] void RefuseSize(std::string_view what, int64_t size, int64_t limit);
 
+// Throws Error: `what` needs `bytes` of shared memory a block and the GPU has `there`.
+[[noreturn]] void RefuseShared(std::string_view what, int64_t bytes, int64_t there);
+
 }  // namespace lazytrain::cuda

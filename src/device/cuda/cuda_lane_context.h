@@ -8,6 +8,7 @@
 #include <typeindex>
 
 #include "device/cuda/device_fault.h"
+#include "device/cuda/gpu_facts.h"
 #include "device/device.h"
 
 namespace lazytrain::cuda {
@@ -15,11 +16,12 @@ namespace lazytrain::cuda {
 class CudaLaneContext final : public LaneContext {
  public:
   // `fault` lies in pinned memory and outlives the lane.
-  CudaLaneContext(cudaStream_t stream, int multiprocessors, DeviceFault* fault)
-      : stream_(stream), multiprocessors_(multiprocessors), fault_(fault) {}
+  CudaLaneContext(cudaStream_t stream, const GpuFacts& gpu, DeviceFault* fault)
+      : stream_(stream), gpu_(gpu), fault_(fault) {}
 
   cudaStream_t stream() const { return stream_; }
-  int multiprocessors() const { return multiprocessors_; }
+  int multiprocessors() const { return gpu_.multiprocessors; }
+  const GpuFacts& gpu() const { return gpu_; }
   DeviceFault* fault() const { return fault_; }
 
   // The lane's own T (a library handle with what was learnt for it), made by its first use.
@@ -32,7 +34,7 @@ class CudaLaneContext final : public LaneContext {
 
  private:
   cudaStream_t stream_;
-  int multiprocessors_;
+  GpuFacts gpu_;
   DeviceFault* fault_;
   std::map<std::type_index, std::shared_ptr<void>> libraries_;
 };

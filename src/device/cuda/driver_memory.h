@@ -17,6 +17,8 @@ class DriverMemory {
 
   // What this process took since: its allocations, and what the driver needs for itself.
   int64_t ProcessBytes() const;
+  // What was taken before.
+  int64_t OthersBytes() const { return before_; }
 
  private:
   int64_t UsedBytes() const;

@@ -11,6 +11,7 @@
 #include "core/thread_pool.h"
 #include "core/units.h"
 #include "device/cuda/cuda_error.h"
+#include "device/cuda/gpu_requirements.h"
 
 namespace lazytrain::cuda {
 namespace {
@@ -20,7 +21,7 @@ constexpr int kPoison = 0xff;
 
 }  // namespace
 
-DeviceBlock::DeviceBlock(int64_t bytes, bool poison) : bytes_(bytes) {
+DeviceBlock::DeviceBlock(int64_t bytes, bool poison, int64_t others) : bytes_(bytes) {
   if (bytes == 0) return;
   void* memory = nullptr;
   if (cudaMalloc(&memory, static_cast<size_t>(bytes)) != cudaSuccess) {
@@ -28,12 +29,7 @@ DeviceBlock::DeviceBlock(int64_t bytes, bool poison) : bytes_(bytes) {
     size_t free = 0;
     size_t total = 0;
     cudaMemGetInfo(&free, &total);
-    throw RunError(
-        "the GPU has {} of its {} free and the plan needs {}; lower memory.device_memory_gb, or "
-        "end "
-        "what else uses the GPU (nvidia-smi lists it)",
-        FormatBytes(static_cast<int64_t>(free)), FormatBytes(static_cast<int64_t>(total)),
-        FormatBytes(bytes));
+    throw NoMemory(bytes, static_cast<int64_t>(free), static_cast<int64_t>(total), others);
   }
   base_ = static_cast<std::byte*>(memory);
   if (!poison) return;

@@ -8,7 +8,8 @@ namespace lazytrain::cuda {
 // One cudaMalloc of exactly the size asked for. `poison`: it holds NaN until it is written.
 class DeviceBlock final : public MemoryBlock {
  public:
-  DeviceBlock(int64_t bytes, bool poison);
+  // `others`: what other processes held when this one began, for the error's text.
+  DeviceBlock(int64_t bytes, bool poison, int64_t others);
   ~DeviceBlock() override;
   DeviceBlock(const DeviceBlock&) = delete;
   DeviceBlock& operator=(const DeviceBlock&) = delete;

@@ -34,9 +34,7 @@ Epoch::~Epoch() {
   if (base != nullptr) cudaEventDestroy(base);
 }
 
-SharedState::SharedState(int device) {
-  Check(cudaDeviceGetAttribute(&multiprocessors_, cudaDevAttrMultiProcessorCount, device),
-        "reading the GPU's size");
+SharedState::SharedState(int device) : gpu_(ReadGpuFacts(device)) {
   FindDriverFunction("cuStreamWaitValue32", wait_value_);
   FindDriverFunction("cuStreamWriteValue32", write_value_);
   Check(cudaStreamCreateWithFlags(&clock_stream_, cudaStreamNonBlocking), "creating a stream");

@@ -13,6 +13,7 @@
 #include <mutex>
 
 #include "device/cuda/device_fault.h"
+#include "device/cuda/gpu_facts.h"
 
 namespace lazytrain::cuda {
 
@@ -88,10 +89,10 @@ class SharedState {
   void Rethrow();
 
   DeviceFault* fault() const { return fault_.get(); }
-  int multiprocessors() const { return multiprocessors_; }
+  const GpuFacts& gpu() const { return gpu_; }
 
  private:
-  int multiprocessors_ = 0;
+  GpuFacts gpu_;
   cudaStream_t clock_stream_ = nullptr;
   std::chrono::steady_clock::time_point opened_ = std::chrono::steady_clock::now();
   std::shared_ptr<const Epoch> epoch_;

@@ -5,6 +5,7 @@
 #include "core/error.h"
 #include "device/cuda/cuda_error.h"
 #include "device/cuda/cuda_event.h"
+#include "device/cuda/nvtx_range.h"
 
 namespace lazytrain::cuda {
 namespace {
@@ -18,11 +19,15 @@ cudaStream_t MakeStream(int priority) {
 
 }  // namespace
 
-StreamLane::StreamLane(SharedState& shared, int priority, std::function<void(StreamLane*)> on_end)
+StreamLane::StreamLane(SharedState& shared, int priority, std::string name,
+                       std::function<void(StreamLane*)> on_end)
     : shared_(shared),
+      name_(std::move(name)),
       stream_(MakeStream(priority)),
-      context_(stream_, shared.multiprocessors(), shared.fault()),
-      on_end_(std::move(on_end)) {}
+      context_(stream_, shared.gpu(), shared.fault()),
+      on_end_(std::move(on_end)) {
+  NameStream(stream_, name_.c_str());
+}
 
 StreamLane::~StreamLane() {
   on_end_(this);
@@ -55,6 +60,7 @@ void StreamLane::Run(std::function<void(LaneContext&)> work, const Demand& /*dem
 
 void StreamLane::Copy(void* target, const void* source, int64_t bytes, const Demand& /*demand*/) {
   if (bytes == 0 || shared_.failed()) return;
+  const NvtxRange range(name_.c_str());
   shared_.Attempt([&] {
     Check(cudaMemcpyAsync(target, source, static_cast<size_t>(bytes), cudaMemcpyDefault, stream_),
           "copying");

@@ -4,6 +4,7 @@
 #include <cuda_runtime_api.h>
 
 #include <functional>
+#include <string>
 
 #include "device/cuda/cuda_lane_context.h"
 #include "device/cuda/shared_state.h"
@@ -13,8 +14,9 @@ namespace lazytrain::cuda {
 
 class StreamLane final : public Lane {
  public:
-  // `priority`: CUDA's, lower is more urgent.
-  StreamLane(SharedState& shared, int priority, std::function<void(StreamLane*)> on_end);
+  // `priority`: CUDA's, lower is more urgent. `name`: for profilers.
+  StreamLane(SharedState& shared, int priority, std::string name,
+             std::function<void(StreamLane*)> on_end);
   ~StreamLane() override;
 
   void Wait(const Event& event) override;
@@ -26,6 +28,7 @@ class StreamLane final : public Lane {
 
  private:
   SharedState& shared_;
+  std::string name_;
   cudaStream_t stream_;
   CudaLaneContext context_;
   std::function<void(StreamLane*)> on_end_;

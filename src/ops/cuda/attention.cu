@@ -9,8 +9,9 @@ namespace {
 
 void CheckHeadDim(const Attention& op) {
   if (op.head_dim > kMaxHeadDim) RefuseSize("attention with head_dim", op.head_dim, kMaxHeadDim);
-  if (!op.slopes.empty()) {
-    RefuseSize("attention with linear biases of heads", static_cast<int64_t>(op.slopes.size()), 0);
+  const auto biased = static_cast<int64_t>(op.slopes.size());
+  if (biased > kMaxBiasedHeads) {
+    RefuseSize("attention with linear biases of heads", biased, kMaxBiasedHeads);
   }
 }
 
@@ -52,7 +53,9 @@ void AttentionForward(const Op& base, const OpArgs& args, LaneContext& context) 
   const AttentionCall call{op, args.batch, args.inputs[0], args.outputs[0], args.outputs[1],
                            {}, {}};
   if (call.qkv.rows == 0) return;
-  const auto forward = TensorCoresTake(call) ? AttentionForwardTensor : AttentionForwardFloat;
+  auto* forward = AttentionForwardFloat;
+  if (TensorCoresTake(call)) forward = AttentionForwardTensor;
+  if (HopperTakes(Cuda(context), call)) forward = AttentionForwardHopper;
   forward(Cuda(context), call);
 }
 
@@ -70,7 +73,9 @@ void AttentionBackward(const Op& base, const OpArgs& args, LaneContext& context)
                            static_cast<float*>(args.workspace)};
   if (!call.d_qkv.present() || call.qkv.rows == 0) return;
   ComputeDelta(Cuda(context), call);
-  const auto backward = TensorCoresTake(call) ? AttentionBackwardTensor : AttentionBackwardFloat;
+  auto* backward = AttentionBackwardFloat;
+  if (TensorCoresTake(call)) backward = AttentionBackwardTensor;
+  if (HopperTakes(Cuda(context), call)) backward = AttentionBackwardHopper;
   backward(Cuda(context), call);
 }
 

@@ -41,6 +41,12 @@ __device__ inline float Dot(const float* a, const float* b, int dim) {
   return sum;
 }
 
+// A score before it is scaled, with the linear bias of a key `distance` tokens further.
+__device__ inline float Biased(float score, float ratio, int distance) {
+  if (ratio != 0.0f) score += ratio * static_cast<float>(distance);
+  return score;
+}
+
 // The tiles of shared memory, one behind the other.
 __device__ inline TileRows SharedTile(float* shared, int index, int dim) {
   return {shared + index * kTile * (dim + 1), dim + 1};
@@ -75,7 +81,7 @@ __device__ void StoreColumns(const float (&sums)[kColumns], float factor, int sh
 // A block a tile of queries (x) and a query head (y); kColumns channels a thread.
 template <typename T, int kColumns>
 __global__ void __launch_bounds__(kThreads)
-    ForwardKernel(const AttentionShape shape, const T* qkv, T* attn, float* lse) {
+    ForwardKernel(const __grid_constant__ AttentionShape shape, const T* qkv, T* attn, float* lse) {
   extern __shared__ float shared[];
   const Tiles tiles{shape.documents};
   const auto tile = tiles.At(static_cast<int>(gridDim.x - 1 - blockIdx.x));
@@ -95,6 +101,7 @@ __global__ void __launch_bounds__(kThreads)
   float sums[kColumns] = {};
   float max = -INFINITY;
   float denominator = 0.0f;
+  const float ratio = shape.BiasRatio(head);
   const int first = shape.FirstKey(tile.document_begin, tile.begin);
   for (int key0 = tile.document_begin + (first - tile.document_begin) / kTile * kTile;
        key0 < min(tile.begin + kTile, tile.document_end); key0 += kTile) {
@@ -110,7 +117,8 @@ __global__ void __launch_bounds__(kThreads)
       const int col = sharer + i * kSharers;
       scores[i] = -INFINITY;
       if (!shape.Sees(query, key0 + col)) continue;
-      scores[i] = Dot(queries.Row(row), keys.Row(col), dim) * shape.scale;
+      scores[i] = Biased(Dot(queries.Row(row), keys.Row(col), dim), ratio, key0 + col - query) *
+                  shape.scale;
       tile_max = fmaxf(tile_max, scores[i]);
     }
     const float new_max = fmaxf(max, ReduceLanes(tile_max, kSharers, Max()));
@@ -152,8 +160,8 @@ __device__ inline ScorePair BackwardScore(const AttentionShape& shape, float sco
 // A block a tile of queries (x) and a query head (y).
 template <typename T, int kColumns>
 __global__ void __launch_bounds__(kThreads)
-    QueryGradientKernel(const AttentionShape shape, const T* qkv, const T* d_attn, const float* lse,
-                        const float* delta, bool accumulate, T* d_qkv) {
+    QueryGradientKernel(const __grid_constant__ AttentionShape shape, const T* qkv, const T* d_attn,
+                        const float* lse, const float* delta, bool accumulate, T* d_qkv) {
   extern __shared__ float shared[];
   const Tiles tiles{shape.documents};
   const auto tile = tiles.At(static_cast<int>(gridDim.x - 1 - blockIdx.x));
@@ -176,6 +184,7 @@ __global__ void __launch_bounds__(kThreads)
   const int64_t statistic = int64_t{query} * shape.q_heads + head;
   const float row_lse = is_there ? lse[statistic] : 0.0f;
   const float row_delta = is_there ? delta[statistic] : 0.0f;
+  const float ratio = shape.BiasRatio(head);
   float sums[kColumns] = {};
   const int first = shape.FirstKey(tile.document_begin, tile.begin);
   for (int key0 = tile.document_begin + (first - tile.document_begin) / kTile * kTile;
@@ -190,7 +199,8 @@ __global__ void __launch_bounds__(kThreads)
       const int col = sharer + i * kSharers;
       float d_score = 0.0f;
       if (is_there && shape.Sees(query, key0 + col)) {
-        const float score = Dot(queries.Row(row), keys.Row(col), dim);
+        const float score =
+            Biased(Dot(queries.Row(row), keys.Row(col), dim), ratio, key0 + col - query);
         const float d_weight = Dot(gradients.Row(row), values.Row(col), dim);
         d_score = BackwardScore(shape, score, d_weight, row_lse, row_delta).d_score;
       }
@@ -208,8 +218,9 @@ __global__ void __launch_bounds__(kThreads)
 // A block a tile of keys (x) and a key head (y): its query heads in order, their tiles in order.
 template <typename T, int kColumns>
 __global__ void __launch_bounds__(kThreads)
-    KeyValueGradientKernel(const AttentionShape shape, const T* qkv, const T* d_attn,
-                           const float* lse, const float* delta, bool accumulate, T* d_qkv) {
+    KeyValueGradientKernel(const __grid_constant__ AttentionShape shape, const T* qkv,
+                           const T* d_attn, const float* lse, const float* delta, bool accumulate,
+                           T* d_qkv) {
   extern __shared__ float shared[];
   const Tiles tiles{shape.documents};
   const auto tile = tiles.At(static_cast<int>(blockIdx.x));
@@ -235,6 +246,7 @@ __global__ void __launch_bounds__(kThreads)
   const int end = shape.EndQuery(tile.document_end, tile.begin + kTile - 1);
   for (int member = 0; member < shape.group(); ++member) {
     const int head = kv_head * shape.group() + member;
+    const float ratio = shape.BiasRatio(head);
     for (int query0 = tile.begin; query0 < end; query0 += kTile) {
       __syncthreads();
       queries.Load(qkv + head * dim, shape.qkv_stride(), query0, tile.document_end, dim);
@@ -246,7 +258,7 @@ __global__ void __launch_bounds__(kThreads)
         const int query = query0 + col;
         ScorePair pair = {0.0f, 0.0f};
         if (query < tile.document_end && shape.Sees(query, key)) {
-          const float score = Dot(queries.Row(col), keys.Row(row), dim);
+          const float score = Biased(Dot(queries.Row(col), keys.Row(row), dim), ratio, key - query);
           const float d_weight = Dot(gradients.Row(col), values.Row(row), dim);
           const int64_t statistic = int64_t{query} * shape.q_heads + head;
           pair = BackwardScore(shape, score, d_weight, lse[statistic], delta[statistic]);
@@ -271,13 +283,6 @@ size_t SharedBytes(int tiles, int squares, int64_t dim) {
                           static_cast<size_t>(squares * kTile * (kTile + 1)));
 }
 
-template <typename Kernel>
-void AllowShared(Kernel kernel, size_t bytes) {
-  Check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                             static_cast<int>(bytes)),
-        "attention");
-}
-
 // Calls launch(element, columns): the channels of a thread.
 template <typename Launch>
 void WithColumns(const AttentionCall& call, const Launch& launch) {
@@ -298,7 +303,7 @@ void AttentionForwardFloat(CudaLaneContext& context, const AttentionCall& call) 
     using T = decltype(element);
     const auto kernel = ForwardKernel<T, decltype(columns)::value>;
     const size_t shared = SharedBytes(3, 1, call.op.head_dim);
-    AllowShared(kernel, shared);
+    AllowShared(context, kernel, static_cast<int>(shared), "attention");
     const dim3 grid(Blocks(TileNumbers<kTile>(call.batch), 1), Count32(call.op.q_heads));
     kernel<<<grid, kThreads, shared, context.stream()>>>(ShapeOf(call), call.qkv.as<const T>(),
                                                          call.attn.as<T>(), call.lse.as<float>());
@@ -311,7 +316,7 @@ void AttentionBackwardFloat(CudaLaneContext& context, const AttentionCall& call)
     using T = decltype(element);
     const auto run = [&](auto kernel, int64_t heads, int squares) {
       const size_t shared = SharedBytes(4, squares, call.op.head_dim);
-      AllowShared(kernel, shared);
+      AllowShared(context, kernel, static_cast<int>(shared), "attention");
       const dim3 grid(Blocks(TileNumbers<kTile>(call.batch), 1), Count32(heads));
       kernel<<<grid, kThreads, shared, context.stream()>>>(
           ShapeOf(call), call.qkv.as<const T>(), call.d_attn.as<const T>(),

@@ -8,6 +8,8 @@
 namespace lazytrain::cuda {
 
 inline constexpr int64_t kMaxHeadDim = 256;
+// Slopes travel as an argument of kernels.
+inline constexpr int64_t kMaxBiasedHeads = 128;
 
 // What an attention call reads and writes, as in ops/attention.h.
 struct AttentionCall {
@@ -31,5 +33,11 @@ void AttentionBackwardFloat(CudaLaneContext& context, const AttentionCall& call)
 bool TensorCoresTake(const AttentionCall& call);
 void AttentionForwardTensor(CudaLaneContext& context, const AttentionCall& call);
 void AttentionBackwardTensor(CudaLaneContext& context, const AttentionCall& call);
+
+// On Hopper's tensor cores with its tensor copies, head_dim 64 to 128: where TensorCoresTake the
+// call, in a build and on a GPU for sm_90a.
+bool HopperTakes(const CudaLaneContext& context, const AttentionCall& call);
+void AttentionForwardHopper(CudaLaneContext& context, const AttentionCall& call);
+void AttentionBackwardHopper(CudaLaneContext& context, const AttentionCall& call);
 
 }  // namespace lazytrain::cuda

@@ -8,6 +8,14 @@
 
 namespace lazytrain::cuda {
 
+// Neighbouring tokens. Whether one is among them is asked for every score, hence without branches.
+struct TokenSpan {
+  int first;
+  unsigned count;
+
+  __device__ bool Has(int token) const { return static_cast<unsigned>(token - first) < count; }
+};
+
 struct AttentionShape {
   Documents documents;
   int q_heads;
@@ -15,6 +23,9 @@ struct AttentionShape {
   int dim;
   int window;  // 0: no limit
   float scale;
+  bool biased;
+  // Where biased: a head's slope in units of a score before it is multiplied by `scale`.
+  float ratios[kMaxBiasedHeads];
 
   __device__ int group() const { return q_heads / kv_heads; }
   // Elements from token to token of qkv, and of attn.
@@ -24,9 +35,20 @@ struct AttentionShape {
   __device__ int KeyHead(int kv_head) const { return q_heads + kv_head; }
   __device__ int ValueHead(int kv_head) const { return q_heads + kv_heads + kv_head; }
 
+  __device__ float BiasRatio(int head) const { return biased ? ratios[head] : 0.0f; }
+
   // Whether a query sees a key, both of one document.
   __device__ bool Sees(int query, int key) const {
     return key <= query && (window == 0 || key > query - window);
+  }
+  // The keys that a query sees, of those from its document's begin on.
+  __device__ TokenSpan KeysOf(int query) const {
+    const int first = window == 0 ? 0 : query - window + 1;
+    return {first, static_cast<unsigned>(query - first + 1)};
+  }
+  // The queries before a document's end that see a key.
+  __device__ TokenSpan QueriesOf(int key, int document_end) const {
+    return {key, static_cast<unsigned>(max(0, EndQuery(document_end, key) - key))};
   }
   // The first key that any query from `query` on sees.
   __device__ int FirstKey(int document_begin, int query) const {
@@ -41,12 +63,18 @@ struct AttentionShape {
 
 inline AttentionShape ShapeOf(const AttentionCall& call) {
   const Attention& op = call.op;
-  return {DocumentsOf(call.batch),
-          static_cast<int>(op.q_heads),
-          static_cast<int>(op.kv_heads),
-          static_cast<int>(op.head_dim),
-          static_cast<int>(std::min<int64_t>(op.window, INT32_MAX / 2)),
-          op.scale};
+  AttentionShape shape = {DocumentsOf(call.batch),
+                          static_cast<int>(op.q_heads),
+                          static_cast<int>(op.kv_heads),
+                          static_cast<int>(op.head_dim),
+                          static_cast<int>(std::min<int64_t>(op.window, INT32_MAX / 2)),
+                          op.scale,
+                          !op.slopes.empty(),
+                          {}};
+  for (size_t head = 0; head < op.slopes.size(); ++head) {
+    shape.ratios[head] = op.slopes[head] / op.scale;
+  }
+  return shape;
 }
 
 }  // namespace lazytrain::cuda

@@ -1,13 +1,10 @@
 // Backward attention on the tensor cores: one kernel for the gradients of keys and values, one for
 // those of queries. Scores are made twice, and in return every sum has one owner and one order, and
 // nothing but a float a row (delta) waits in memory.
-#include "ops/cuda/attention_shape.cuh"
-#include "ops/cuda/attention_tiles.cuh"
+#include "ops/cuda/attention_softmax.cuh"
 
 namespace lazytrain::cuda {
 namespace {
-
-constexpr float kLog2E = 1.44269504088896341f;
 
 // Warpgroups of a block, each with 64 rows that it owns: keys, or queries. Two blocks of one fit on
 // a multiprocessor and never wait for each other; where their tiles do not fit, one block of two.
@@ -33,7 +30,7 @@ struct BackwardArgs {
 };
 
 // A thread's place: its warpgroup's first row in the block's tile, and its upper row there.
-__device__ inline int GroupRow() { return static_cast<int>(threadIdx.x) / 128 * 64; }
+__device__ inline int GroupRow() { return WarpgroupOfBlock() * 64; }
 __device__ inline int WarpRow() { return static_cast<int>(threadIdx.x) / 32 * 16; }
 __device__ inline int LaneRow() { return WarpRow() + static_cast<int>(threadIdx.x) % 32 / 4; }
 
@@ -62,13 +59,16 @@ __device__ inline void BackwardScores(const AttentionShape& shape, const float* 
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       const int col = n * 8 + lane % 4 * 2 + i % 2;
-      float p = Exp2(scores[n][i] * scale - lse[col]);
-      if (masked) {
-        const int query = query0 + col;
-        if (query >= end || !shape.Sees(query, key + i / 2 * 8)) p = 0.0f;
-      }
-      scores[n][i] = p;
-      d_weights[n][i] = p * (d_weights[n][i] - delta[col]);
+      scores[n][i] = Exp2(scores[n][i] * scale - lse[col]);
+    }
+  }
+  if (masked) MaskTransposed(shape, key, query0, end, 0.0f, scores);
+#pragma unroll
+  for (int n = 0; n < kBlocks; ++n) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const int col = n * 8 + lane % 4 * 2 + i % 2;
+      d_weights[n][i] = scores[n][i] * (d_weights[n][i] - delta[col]);
     }
   }
 }
@@ -95,7 +95,7 @@ __device__ inline void StartQueries(const BackwardArgs& args, KeyValueShared<kDi
 // With head dimensions beyond 128 registers hold one of the two sums, and the kernel runs for each.
 template <int kDim, bool kKeyGradient, bool kValueGradient>
 __global__ void __launch_bounds__(kThreads<kDim>, 3 - kGroups<kDim>)
-    KeyValueKernel(const BackwardArgs args) {
+    KeyValueKernel(const __grid_constant__ BackwardArgs args) {
   constexpr int kCount = kPassing<kDim>;
   auto& shared = SharedMemory<KeyValueShared<kDim>>();
   const AttentionShape& shape = args.shape;
@@ -135,6 +135,8 @@ __global__ void __launch_bounds__(kThreads<kDim>, 3 - kGroups<kDim>)
       StartTransposed(d_weights, shared.values, GroupRow(), shared.d_attn[stage]);
     }
     AwaitProducts();
+    const float ratio = shape.BiasRatio(kv_head * shape.group() + index / tiles);
+    if (ratio != 0.0f) AddBiasesTransposed(ratio, tile.begin + LaneRow(), query0, scores);
     const bool masked = query0 < group_key + 64 || query0 + kCount > tile.document_end ||
                         (shape.window > 0 && query0 + kCount - 1 - shape.window >= group_key);
     BackwardScores(shape, shared.lse[stage], shared.delta[stage], tile.begin + LaneRow(), query0,
@@ -186,21 +188,25 @@ __device__ inline QueryRows LoadRows(const BackwardArgs& args, int query, int en
   return rows;
 }
 
-// d_weights become the gradients of the scores but for the factor `scale`.
+// Scores become probabilities, d_weights their scores' gradients but for the factor `scale`.
 template <int kBlocks>
 __device__ inline void BackwardScores(const AttentionShape& shape, const QueryRows& rows, int key0,
-                                      bool masked, const float (&scores)[kBlocks][4],
+                                      bool masked, float (&scores)[kBlocks][4],
                                       float (&d_weights)[kBlocks][4]) {
-  const int lane = static_cast<int>(threadIdx.x) % 32;
   const float scale = shape.scale * kLog2E;
 #pragma unroll
   for (int n = 0; n < kBlocks; ++n) {
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      const int key = key0 + n * 8 + lane % 4 * 2 + i % 2;
-      float p = Exp2(scores[n][i] * scale - rows.lse[i / 2]);
-      if (masked && !shape.Sees(rows.query + i / 2 * 8, key)) p = 0.0f;
-      d_weights[n][i] = p * (d_weights[n][i] - rows.delta[i / 2]);
+      scores[n][i] = Exp2(scores[n][i] * scale - rows.lse[i / 2]);
+    }
+  }
+  if (masked) MaskTile(shape, rows.query, key0, 0.0f, scores);
+#pragma unroll
+  for (int n = 0; n < kBlocks; ++n) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      d_weights[n][i] = scores[n][i] * (d_weights[n][i] - rows.delta[i / 2]);
     }
   }
 }
@@ -208,7 +214,7 @@ __device__ inline void BackwardScores(const AttentionShape& shape, const QueryRo
 // A block a tile of queries (x) and a query head (y).
 template <int kDim>
 __global__ void __launch_bounds__(kThreads<kDim>, 3 - kGroups<kDim>)
-    QueryKernel(const BackwardArgs args) {
+    QueryKernel(const __grid_constant__ BackwardArgs args) {
   constexpr int kCount = kPassing<kDim>;
   auto& shared = SharedMemory<QueryShared<kDim>>();
   const AttentionShape& shape = args.shape;
@@ -250,6 +256,8 @@ __global__ void __launch_bounds__(kThreads<kDim>, 3 - kGroups<kDim>)
     StartTransposed(scores, shared.queries, GroupRow(), shared.keys[stage]);
     StartTransposed(d_weights, shared.d_attn, GroupRow(), shared.values[stage]);
     AwaitProducts();
+    const float ratio = shape.BiasRatio(head);
+    if (ratio != 0.0f) AddBiases(ratio, rows.query, key0, scores);
     const bool windowed = shape.window > 0 && key0 <= group_query + 63 - shape.window;
     BackwardScores(shape, rows, key0, key0 + kCount - 1 > group_query || windowed, scores,
                    d_weights);
@@ -264,8 +272,7 @@ __global__ void __launch_bounds__(kThreads<kDim>, 3 - kGroups<kDim>)
 template <int kDim, typename Kernel>
 void Launch(Kernel kernel, int shared, int64_t heads, CudaLaneContext& context,
             const AttentionCall& call) {
-  Check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared),
-        "attention backward");
+  AllowShared(context, kernel, shared, "attention backward");
   const dim3 grid(Blocks(TileNumbers<kRows<kDim>>(call.batch), 1), Count32(heads));
   kernel<<<grid, kThreads<kDim>, shared, context.stream()>>>(
       {ShapeOf(call), call.qkv.as<const bf16>(), call.d_attn.as<const bf16>(),

@@ -1,19 +1,16 @@
 // Forward attention on the tensor cores (Dao 2023; Shah et al. 2024): a block takes 128 queries of
 // a head, a warpgroup 64 of them. Keys and values pass through shared memory, two tiles ahead; the
 // scores of the next tile are under way while the softmax of this one is.
-#include "ops/cuda/attention_shape.cuh"
-#include "ops/cuda/attention_tiles.cuh"
-#include "ops/cuda/reduce.cuh"
+#include "ops/cuda/attention_softmax.cuh"
 
 namespace lazytrain::cuda {
 namespace {
 
 constexpr int kStages = 3;
-constexpr float kLog2E = 1.44269504088896341f;
 
-// Keys that pass through at once: what shared memory has room for.
+// Keys that pass through at once: what shared memory has room for, at most.
 template <int kDim>
-inline constexpr int kKeys = kDim <= 128 ? 64 : 32;
+inline constexpr int kMostKeys = kDim <= 128 ? 64 : 32;
 // Two blocks of one warpgroup fit on a multiprocessor and never wait for each other; where their
 // tiles do not fit, one block of two.
 template <int kDim>
@@ -23,69 +20,12 @@ inline constexpr int kQueries = 64 * kGroups<kDim>;
 template <int kDim>
 inline constexpr int kThreads = 128 * kGroups<kDim>;
 
-template <int kDim>
+template <int kDim, int kKeys>
 struct Shared {
   Tile<kQueries<kDim>, kDim> queries;
-  Tile<kKeys<kDim>, kDim> keys[kStages];
-  Tile<kKeys<kDim>, kDim> values[kStages];
+  Tile<kKeys, kDim> keys[kStages];
+  Tile<kKeys, kDim> values[kStages];
 };
-
-// Statistics of a lane's two rows.
-struct Rows {
-  float max[2] = {-INFINITY, -INFINITY};
-  float sum[2] = {0.0f, 0.0f};  // of the lane's own columns
-};
-
-// Scores become probabilities relative to the new maxima; earlier sums follow them. `scale`: from
-// scores to powers of two.
-template <int kBlocks, int kSumBlocks>
-__device__ inline void SoftmaxTile(float (&scores)[kBlocks][4], float scale, Rows& rows,
-                                   float (&sums)[kSumBlocks][4]) {
-#pragma unroll
-  for (int half = 0; half < 2; ++half) {
-    float largest = rows.max[half];
-#pragma unroll
-    for (int n = 0; n < kBlocks; ++n) {
-      largest = fmaxf(largest, fmaxf(scores[n][2 * half], scores[n][2 * half + 1]));
-    }
-    largest = ReduceLanes(largest, 4, Max());
-    // A row that sees no key of this tile, nor of those before.
-    const float base = largest == -INFINITY ? 0.0f : largest * scale;
-    const float shrink = Exp2(rows.max[half] * scale - base);
-    rows.max[half] = largest;
-    float sum = 0.0f;
-#pragma unroll
-    for (int n = 0; n < kBlocks; ++n) {
-#pragma unroll
-      for (int i = 2 * half; i < 2 * half + 2; ++i) {
-        scores[n][i] = Exp2(scores[n][i] * scale - base);
-        sum += scores[n][i];
-      }
-    }
-    rows.sum[half] = rows.sum[half] * shrink + sum;
-    // Maxima soon settle: then nothing follows them.
-    if (!__any_sync(kAllLanes, shrink != 1.0f)) continue;
-#pragma unroll
-    for (int n = 0; n < kSumBlocks; ++n) {
-      sums[n][2 * half] *= shrink;
-      sums[n][2 * half + 1] *= shrink;
-    }
-  }
-}
-
-template <int kBlocks>
-__device__ inline void MaskTile(const AttentionShape& shape, int query, int key0,
-                                float (&scores)[kBlocks][4]) {
-  const int lane = static_cast<int>(threadIdx.x) % 32;
-#pragma unroll
-  for (int n = 0; n < kBlocks; ++n) {
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      const int key = key0 + n * 8 + lane % 4 * 2 + i % 2;
-      if (!shape.Sees(query + i / 2 * 8, key)) scores[n][i] = -INFINITY;
-    }
-  }
-}
 
 // The rows of a warpgroup and the key tiles they see.
 struct GroupRows {
@@ -95,24 +35,25 @@ struct GroupRows {
   int tiles;
 };
 
-template <int kDim>
+template <int kDim, int kKeys>
 __device__ inline GroupRows RowsOfGroup(const typename DocumentTiles<kQueries<kDim>>::Tile& tile,
                                         int first_key) {
   GroupRows rows;
-  rows.first = static_cast<int>(threadIdx.x) / 128 * 64;
+  rows.first = WarpgroupOfBlock() * 64;
   rows.begin = tile.begin + rows.first;
   const int warp = static_cast<int>(threadIdx.x) / 32 % 4;
   rows.query = rows.begin + warp * 16 + static_cast<int>(threadIdx.x) % 32 / 4;
   const int end = min(rows.begin + 64, tile.document_end);
-  rows.tiles = rows.begin < end ? (end - first_key + kKeys<kDim> - 1) / kKeys<kDim> : 0;
+  rows.tiles = rows.begin < end ? (end - first_key + kKeys - 1) / kKeys : 0;
   return rows;
 }
 
-template <int kDim>
+template <int kDim, int kKeys>
 __global__ void __launch_bounds__(kThreads<kDim>, 3 - kGroups<kDim>)
-    ForwardKernel(const AttentionShape shape, const bf16* qkv, bf16* attn, float* lse) {
-  constexpr int kCount = kKeys<kDim>;
-  auto& shared = SharedMemory<Shared<kDim>>();
+    ForwardKernel(const __grid_constant__ AttentionShape shape, const bf16* qkv, bf16* attn,
+                  float* lse) {
+  constexpr int kCount = kKeys;
+  auto& shared = SharedMemory<Shared<kDim, kKeys>>();
   const DocumentTiles<kQueries<kDim>> tiles{shape.documents};
   const auto tile = tiles.At(static_cast<int>(gridDim.x - 1 - blockIdx.x));
   if (tile.begin >= tile.document_end) return;
@@ -140,8 +81,9 @@ __global__ void __launch_bounds__(kThreads<kDim>, 3 - kGroups<kDim>)
                                                 tile.document_end, shape.dim);
   start(0);
   start(1);
-  const GroupRows group = RowsOfGroup<kDim>(tile, first_key);
-  Rows rows;
+  const GroupRows group = RowsOfGroup<kDim, kKeys>(tile, first_key);
+  SoftmaxRows rows;
+  const float ratio = shape.BiasRatio(head);
   float sums[kDim / 8][4] = {};
   float scores[kCount / 8][4];
   const float scale = shape.scale * kLog2E;
@@ -157,9 +99,13 @@ __global__ void __launch_bounds__(kThreads<kDim>, 3 - kGroups<kDim>)
     if (index + 1 < group.tiles) {
       StartTransposed(next, shared.queries, group.first, shared.keys[(index + 1) % kStages]);
     }
+    if (ratio != 0.0f) AddBiases(ratio, group.query, key0, scores);
     const bool windowed = shape.window > 0 && key0 <= group.begin + 63 - shape.window;
-    if (key0 + kCount - 1 > group.begin || windowed) MaskTile(shape, group.query, key0, scores);
-    SoftmaxTile(scores, scale, rows, sums);
+    if (key0 + kCount - 1 > group.begin || windowed)
+      MaskTile(shape, group.query, key0, -INFINITY, scores);
+    float shrink[2];
+    SoftmaxTile(scores, scale, rows, shrink);
+    ShrinkSums(shrink, sums);
     const LeftOperand<kCount / 8> weights(scores);
     StartProduct(sums, weights, shared.values[index % kStages]);
     AwaitProducts();
@@ -171,29 +117,16 @@ __global__ void __launch_bounds__(kThreads<kDim>, 3 - kGroups<kDim>)
       }
     }
   }
-  float inverse[2];
-#pragma unroll
-  for (int half = 0; half < 2; ++half) {
-    const float sum = ReduceLanes(rows.sum[half], 4, Sum());
-    inverse[half] = 1.0f / sum;
-    const int row = group.query + half * 8;
-    if (threadIdx.x % 4 == 0 && row < tile.document_end) {
-      lse[int64_t{row} * shape.q_heads + head] = rows.max[half] * shape.scale + logf(sum);
-    }
-  }
-  StoreRows(sums, inverse[0], inverse[1], attn + head * shape.dim, shape.attn_stride(),
-            group.begin + static_cast<int>(threadIdx.x) / 32 % 4 * 16, tile.document_end, shape.dim,
-            false);
+  StoreAttention(shape, head, group.query, tile.document_end, rows, sums, attn, lse);
 }
 
-template <int kDim>
+template <int kDim, int kKeys>
 void Launch(CudaLaneContext& context, const AttentionCall& call) {
-  constexpr int kShared = SharedBytes<Shared<kDim>>;
-  Check(cudaFuncSetAttribute(ForwardKernel<kDim>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                             kShared),
-        "attention");
+  constexpr int kShared = SharedBytes<Shared<kDim, kKeys>>;
+  const auto kernel = ForwardKernel<kDim, kKeys>;
+  AllowShared(context, kernel, kShared, "attention");
   const dim3 grid(Blocks(TileNumbers<kQueries<kDim>>(call.batch), 1), Count32(call.op.q_heads));
-  ForwardKernel<kDim><<<grid, kThreads<kDim>, kShared, context.stream()>>>(
+  kernel<<<grid, kThreads<kDim>, kShared, context.stream()>>>(
       ShapeOf(call), call.qkv.as<const bf16>(), call.attn.as<bf16>(), call.lse.as<float>());
 }
 
@@ -206,11 +139,13 @@ bool TensorCoresTake(const AttentionCall& call) {
 
 void AttentionForwardTensor(CudaLaneContext& context, const AttentionCall& call) {
   if (call.op.head_dim <= 64) {
-    Launch<64>(context, call);
-  } else if (call.op.head_dim <= 128) {
-    Launch<128>(context, call);
+    Launch<64, kMostKeys<64>>(context, call);
+  } else if (call.op.head_dim > 128) {
+    Launch<256, kMostKeys<256>>(context, call);
+  } else if (SharedBytes<Shared<128, kMostKeys<128>>> <= context.gpu().shared_a_block) {
+    Launch<128, kMostKeys<128>>(context, call);
   } else {
-    Launch<256>(context, call);
+    Launch<128, kMostKeys<128> / 2>(context, call);  // sm_86 and sm_89 have 99 KB
   }
   CheckLaunch("attention");
 }

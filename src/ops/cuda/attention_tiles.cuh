@@ -20,6 +20,11 @@ __device__ inline uint32_t SharedAddress(const void* pointer) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
 }
 
+// The thread's warpgroup, such that the compiler knows that it is a warp's and not a thread's.
+__device__ inline int WarpgroupOfBlock() {
+  return __shfl_sync(0xffffffffu, static_cast<int>(threadIdx.x) / 128, 0);
+}
+
 // kRows rows of kDim channels, as wgmma.cuh wants them; at a multiple of 1024 bytes.
 template <int kRows, int kDim>
 struct Tile {
@@ -66,7 +71,9 @@ __device__ inline void CommitTiles() { asm volatile("cp.async.commit_group;\n" :
 template <int kPending>
 __device__ inline void AwaitTiles() {
   asm volatile("cp.async.wait_group %0;\n" ::"n"(kPending) : "memory");
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
   asm volatile("fence.proxy.async.shared::cta;\n" ::: "memory");
+#endif
   __syncthreads();
 }
 
@@ -111,15 +118,15 @@ template <int kBlocks, int kLeft, int kRight, int kDim>
 __device__ inline void StartTransposed(float (&c)[kBlocks][4], const Tile<kLeft, kDim>& left,
                                        int row, const Tile<kRight, kDim>& right) {
   static_assert(kBlocks * 8 == kRight);
+  // One descriptor each, and distances from it: they are made between products.
+  const uint64_t a = wgmma::Descriptor(SharedAddress(left.data + row * 64), 0);
+  const uint64_t b = wgmma::Descriptor(SharedAddress(right.data), 0);
   wgmma::Fence();
 #pragma unroll
   for (int k = 0; k < kDim; k += 16) {
     const int channel = k % 64;  // a step within a panel's rows
-    const uint64_t a =
-        wgmma::Descriptor(SharedAddress(left.data + k / 64 * left.kPanel + row * 64 + channel), 0);
-    const uint64_t b =
-        wgmma::Descriptor(SharedAddress(right.data + k / 64 * right.kPanel + channel), 0);
-    wgmma::MultiplyShared<kRight>(c, a, b, k > 0);
+    wgmma::MultiplyShared<kRight>(c, a + wgmma::Distance(k / 64 * left.kPanel + channel),
+                                  b + wgmma::Distance(k / 64 * right.kPanel + channel), k > 0);
   }
   wgmma::Commit();
 }
@@ -129,12 +136,12 @@ template <int kBlocks, int kRight, int kDim>
 __device__ inline void StartProduct(float (&sums)[kDim / 8][4], const LeftOperand<kBlocks>& left,
                                     const Tile<kRight, kDim>& right) {
   static_assert(kBlocks * 8 == kRight);
+  const uint64_t b =
+      wgmma::Descriptor(SharedAddress(right.data), right.kPanel * static_cast<int>(sizeof(bf16)));
   wgmma::Fence();
 #pragma unroll
   for (int k = 0; k < kBlocks / 2; ++k) {
-    const uint64_t b =
-        wgmma::Descriptor(SharedAddress(right.data + k * 16 * 64), right.kPanel * sizeof(bf16));
-    wgmma::MultiplyRegisters<kDim>(sums, left.parts[k], b);
+    wgmma::MultiplyRegisters<kDim>(sums, left.parts[k], b + wgmma::Distance(k * 16 * 64));
   }
   wgmma::Commit();
 }

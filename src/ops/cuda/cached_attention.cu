@@ -1,6 +1,9 @@
 // Attention of a few new rows over a cache: a block a row and query head, keys in chunks with a
 // running maximum and sum.
+#include <algorithm>
+
 #include "ops/cached_attention.h"
+#include "ops/cuda/attention_kernels.h"
 #include "ops/cuda/kernels.h"
 #include "ops/cuda/launch.h"
 #include "ops/cuda/reduce.cuh"
@@ -11,8 +14,7 @@ namespace {
 
 constexpr int kThreads = 256;
 constexpr int kWarps = kThreads / 32;
-constexpr int kMaxHeadDim = 256;  // a thread each
-constexpr int kKeys = 128;        // of a chunk
+constexpr int kKeys = 128;  // of a chunk
 
 struct CacheShape {
   int q_heads;
@@ -21,6 +23,7 @@ struct CacheShape {
   float scale;
   int64_t window;  // 0: none
   int64_t cached;
+  float slopes[kMaxBiasedHeads];  // zeros where there are no linear biases
 };
 
 // Rows of keys and values behind those that are there.
@@ -34,7 +37,8 @@ __global__ void AppendKernel(const CacheShape shape, const T* qkv, T* cache) {
 }
 
 template <typename T>
-__global__ void AttendKernel(const CacheShape shape, const T* qkv, const T* cache, T* attn) {
+__global__ void AttendKernel(const __grid_constant__ CacheShape shape, const T* qkv, const T* cache,
+                             T* attn) {
   __shared__ float query[kMaxHeadDim];
   __shared__ float scores[kKeys];
   const int dim = shape.head_dim;
@@ -51,6 +55,7 @@ __global__ void AttendKernel(const CacheShape shape, const T* qkv, const T* cach
 
   const int64_t end = shape.cached + row + 1;
   const int64_t first = shape.window > 0 && end > shape.window ? end - shape.window : 0;
+  const float slope = head < kMaxBiasedHeads ? shape.slopes[head] : 0.0f;
   float maximum = -INFINITY;
   float denominator = 0.0f;
   float sum = 0.0f;  // of this thread's channel
@@ -63,7 +68,9 @@ __global__ void AttendKernel(const CacheShape shape, const T* qkv, const T* cach
         dot += query[i] * AsFloat(keys[(begin + key) * cache_cols + i]);
       }
       dot = ReduceLanes(dot, 32, Sum());
-      if (thread % 32 == 0) scores[key] = dot * shape.scale;
+      if (thread % 32 == 0) {
+        scores[key] = dot * shape.scale + slope * static_cast<float>(begin + key + 1 - end);
+      }
     }
     __syncthreads();
     float chunk_maximum = maximum;
@@ -91,18 +98,20 @@ void CachedAttentionForward(const Op& base, const OpArgs& args, LaneContext& con
   if (op.head_dim > kMaxHeadDim) {
     RefuseSize("cached attention with head_dim", op.head_dim, kMaxHeadDim);
   }
-  if (!op.slopes.empty()) {
-    RefuseSize("cached attention with linear biases of heads",
-               static_cast<int64_t>(op.slopes.size()), 0);
+  const auto biased = static_cast<int64_t>(op.slopes.size());
+  if (biased > kMaxBiasedHeads) {
+    RefuseSize("cached attention with linear biases of heads", biased, kMaxBiasedHeads);
   }
   const TensorView& qkv = args.inputs[0];
   if (qkv.rows == 0) return;
-  const CacheShape shape = {static_cast<int>(op.q_heads),
-                            static_cast<int>(op.kv_heads),
-                            static_cast<int>(op.head_dim),
-                            op.scale,
-                            op.window,
-                            args.batch.rows.cached};
+  CacheShape shape = {static_cast<int>(op.q_heads),
+                      static_cast<int>(op.kv_heads),
+                      static_cast<int>(op.head_dim),
+                      op.scale,
+                      op.window,
+                      args.batch.rows.cached,
+                      {}};
+  std::copy(op.slopes.begin(), op.slopes.end(), shape.slopes);
   cudaStream_t stream = Cuda(context).stream();
   WithElementType(qkv.dtype, [&](auto element) {
     using T = decltype(element);

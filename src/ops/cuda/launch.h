@@ -53,6 +53,15 @@ inline uint32_t Count32(int64_t count) {
   return static_cast<uint32_t>(count);
 }
 
+// Lets a kernel's blocks have `bytes` of shared memory; throws Error where the GPU has less.
+template <typename Kernel>
+void AllowShared(const CudaLaneContext& context, Kernel kernel, int bytes, std::string_view what) {
+  if (bytes > context.gpu().shared_a_block) {
+    RefuseShared(what, bytes, context.gpu().shared_a_block);
+  }
+  Check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes), what);
+}
+
 // Calls launch(width), an integral_constant: the elements of a 16-byte access where rows of `cols`
 // elements at these addresses allow it, else 1.
 template <typename T, typename Launch>

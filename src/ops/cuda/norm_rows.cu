@@ -1,18 +1,20 @@
 #include <algorithm>
+#include <initializer_list>
 
 #include "ops/cuda/launch.h"
 #include "ops/cuda/norm_rows.h"
 #include "ops/cuda/reduce.cuh"
 #include "ops/cuda/vectors.cuh"
+#include "ops/op.h"
 
 namespace lazytrain::cuda {
 namespace {
 
 constexpr int kMaxThreads = 512;  // of a block
 
-// How a kernel's threads share rows: `threads` (blockDim.x) a row, `rows` (blockDim.y) at a time,
-// `steps` times in backward. Rows of up to 32 threads are added up by shuffles within a warp,
-// longer ones by the whole block.
+// How a kernel's threads share rows: `threads` (blockDim.x) a row, `rows` (blockDim.y) at a time;
+// in backward a block takes `steps` times as many. Rows of up to 32 threads are added up by
+// shuffles within a warp, longer ones by the whole block.
 struct Shares {
   int threads;
   int rows;
@@ -29,47 +31,62 @@ bool IsWide(int64_t size, DType dtype) {
   return size % width == 0 && size <= kMaxThreads * 4 * width;
 }
 
-Shares SharesFor(int64_t size, DType dtype) {
+// What is done once a row every thread of it does, hence few threads a row, as far as registers
+// still hold several blocks; in backward they hold twice as much and sums.
+Shares SharesFor(int64_t size, DType dtype, Direction direction) {
   if (!IsWide(size, dtype)) return {256, 1, 0, 16};
   const int64_t vectors = size / (16 / SizeOf(dtype));
-  if (vectors <= 16) return {16, 16, 1, 8};
-  if (vectors <= 64) return {32, 8, vectors <= 32 ? 1 : 2, 8};
-  // Two loads of a thread are on their way at once, and registers still hold several blocks.
-  const int held = vectors <= 2 * kMaxThreads ? 2 : 4;
-  return {static_cast<int>(RoundUp(CeilDiv(vectors, held), 32)), 1, held, 8};
+  if (vectors <= 16) return {8, 32, vectors <= 8 ? 1 : 2, 8};
+  if (vectors <= 64) return {32, 8, vectors <= 32 ? 1 : 2, 16};
+  const bool many = direction == Direction::kForward ? vectors > 128 : vectors > 2 * kMaxThreads;
+  const int held = many ? 4 : 2;
+  return {static_cast<int>(RoundUp(CeilDiv(vectors, held), 32)), 1, held, 16};
 }
 
+// Neighbouring stretches that are treated alike. A block takes rows of one part only.
+struct Part {
+  int64_t rows = 0;
+  uint32_t groups = 1;
+  int64_t offset = 0;           // elements from the first stretch of a token
+  const void* scale = nullptr;  // null: rows are copied
+  unsigned first_block = 0;
+};
+
 struct Norm {
-  int64_t rows;
-  uint32_t groups;
+  Part parts[3];
   int size;
   int64_t token_stride;
   float eps;
+  float inverse_size;
   float scale_offset;
-  const void* scale;
-  bool scale_is_bf16;
+  bool scales_are_bf16;
 
-  // Where a row begins.
-  __device__ int64_t At(int64_t row) const {
-    if (groups == 1) return row * token_stride;
+  __device__ int PartOfBlock() const {
+    return blockIdx.x >= parts[2].first_block ? 2 : blockIdx.x >= parts[1].first_block ? 1 : 0;
+  }
+  // Where a part's row begins; -1: there is no such row.
+  __device__ int64_t At(const Part& part, int64_t row) const {
+    if (row >= part.rows) return -1;
+    if (part.groups == 1) return row * token_stride + part.offset;
     const auto r = static_cast<uint32_t>(row);
-    const uint32_t token = r / groups;
-    return int64_t{token} * token_stride + int64_t{r - token * groups} * size;
+    const uint32_t token = r / part.groups;
+    return int64_t{token} * token_stride + part.offset + int64_t{r - token * part.groups} * size;
   }
   template <int N>
-  __device__ void LoadScale(int col, float (&values)[N]) const {
-    if (scale_is_bf16) {
-      const auto v = Vec<__nv_bfloat16, N>::Load(static_cast<const __nv_bfloat16*>(scale) + col);
+  __device__ void LoadScale(const Part& part, int col, float (&values)[N]) const {
+    if (scales_are_bf16) {
+      const auto v =
+          Vec<__nv_bfloat16, N>::Load(static_cast<const __nv_bfloat16*>(part.scale) + col);
 #pragma unroll
       for (int k = 0; k < N; ++k) values[k] = AsFloat(v.at[k]) + scale_offset;
     } else {
-      const auto v = Vec<float, N>::Load(static_cast<const float*>(scale) + col);
+      const auto v = Vec<float, N>::Load(static_cast<const float*>(part.scale) + col);
 #pragma unroll
       for (int k = 0; k < N; ++k) values[k] = v.at[k] + scale_offset;
     }
   }
   __device__ float InverseRms(float squares) const {
-    return 1.0f / sqrtf(squares / static_cast<float>(size) + eps);
+    return __frsqrt_rn(squares * inverse_size + eps);
   }
 };
 
@@ -79,45 +96,66 @@ __device__ inline float ReduceRow(float value, float* scratch) {
   return ReduceLanes(value, static_cast<int>(blockDim.x), Sum());
 }
 
+// A thread's share of a row.
+template <typename T, int kVectors>
+struct Held {
+  Vec<T, kWide<T>> at[kVectors];
+
+  __device__ void Load(int size, int64_t start, const T* from) {
+#pragma unroll
+    for (int i = 0; i < kVectors; ++i) {
+      const int col = static_cast<int>(threadIdx.x + i * blockDim.x) * kWide<T>;
+      if (start >= 0 && col < size) at[i] = Vec<T, kWide<T>>::Load(from + start + col);
+    }
+  }
+};
+
 template <typename T, int kVectors, bool kBlock>
-__global__ void __launch_bounds__(kMaxThreads)
-    ForwardKernel(const Norm norm, const T* x, const T* residual, T* y) {
+__global__ void __launch_bounds__(kBlock ? kMaxThreads : 256)
+    ForwardKernel(const __grid_constant__ Norm norm, const T* x, const T* residual, T* y) {
   constexpr int N = kWide<T>;
   __shared__ float scratch[32];
-  const int64_t row = int64_t{blockIdx.x} * blockDim.y + threadIdx.y;
-  const bool active = row < norm.rows;
-  const int64_t start = active ? norm.At(row) : 0;
-  Vec<T, N> values[kVectors];
+  const Part& part = norm.parts[norm.PartOfBlock()];
+  const int64_t start =
+      norm.At(part, int64_t{blockIdx.x - part.first_block} * blockDim.y + threadIdx.y);
+  Held<T, kVectors> values;
+  values.Load(norm.size, start, x);
   float squares = 0.0f;
 #pragma unroll
   for (int i = 0; i < kVectors; ++i) {
     const int col = static_cast<int>(threadIdx.x + i * blockDim.x) * N;
-    if (!active || col >= norm.size) continue;
-    values[i] = Vec<T, N>::Load(x + start + col);
+    if (start < 0 || col >= norm.size) continue;
 #pragma unroll
-    for (int k = 0; k < N; ++k) squares += AsFloat(values[i].at[k]) * AsFloat(values[i].at[k]);
+    for (int k = 0; k < N; ++k) {
+      const float v = AsFloat(values.at[i].at[k]);
+      squares += v * v;
+    }
   }
   const float inverse = norm.InverseRms(ReduceRow<kBlock>(squares, scratch));
 #pragma unroll
   for (int i = 0; i < kVectors; ++i) {
     const int col = static_cast<int>(threadIdx.x + i * blockDim.x) * N;
-    if (!active || col >= norm.size) continue;
-    float scale[N];
-    norm.LoadScale(col, scale);
+    if (start < 0 || col >= norm.size) continue;
+    if (part.scale == nullptr) {
+      values.at[i].Store(y + start + col);
+      continue;
+    }
+    float result[N];
+    norm.LoadScale(part, col, result);
 #pragma unroll
-    for (int k = 0; k < N; ++k) scale[k] *= AsFloat(values[i].at[k]) * inverse;
+    for (int k = 0; k < N; ++k) result[k] *= AsFloat(values.at[i].at[k]) * inverse;
     if (residual != nullptr) {
       const auto other = Vec<T, N>::Load(residual + start + col);
 #pragma unroll
-      for (int k = 0; k < N; ++k) scale[k] += AsFloat(other.at[k]);
+      for (int k = 0; k < N; ++k) result[k] += AsFloat(other.at[k]);
     }
-    PutVec<T, N>(y + start + col, scale, false);
+    PutVec<T, N>(y + start + col, result, false);
   }
 }
 
 // Adds up what the rows of a block (threadIdx.y) have for d_scale, in their order.
 template <int kVectors, int N>
-__device__ void StorePartial(const float (&sums)[kVectors][N], int size, float* partials) {
+__device__ void StorePartial(const float (&sums)[kVectors][N], int size, float* partial) {
   extern __shared__ float shared[];
   const int threads = static_cast<int>(blockDim.x);
 #pragma unroll
@@ -132,127 +170,157 @@ __device__ void StorePartial(const float (&sums)[kVectors][N], int size, float* 
   for (int col = first; col < size; col += threads * static_cast<int>(blockDim.y)) {
     float sum = shared[col];
     for (int y = 1; y < static_cast<int>(blockDim.y); ++y) sum += shared[y * size + col];
-    partials[int64_t{blockIdx.x} * size + col] = sum;
+    partial[col] = sum;
   }
 }
 
+// Sums of two values of every thread of a row.
+template <bool kBlock>
+__device__ inline float2 ReduceBoth(float2 both, float2* area) {
+  both.x = ReduceLanes(both.x, kBlock ? 32 : static_cast<int>(blockDim.x), Sum());
+  both.y = ReduceLanes(both.y, kBlock ? 32 : static_cast<int>(blockDim.x), Sum());
+  if constexpr (kBlock) {
+    if (threadIdx.x % 32 == 0) area[threadIdx.x / 32] = both;
+    __syncthreads();
+    both = area[0];
+    for (unsigned w = 1; w < blockDim.x / 32; ++w) {
+      both.x += area[w].x;
+      both.y += area[w].y;
+    }
+  }
+  return both;
+}
+
 template <typename T, int kVectors, bool kBlock>
-__global__ void __launch_bounds__(kMaxThreads)
-    BackwardKernel(const Norm norm, int steps, const T* x, const T* d_y, bool accumulate, T* d_x,
-                   float* partials) {
+__global__ void __launch_bounds__(kBlock ? kMaxThreads : 256)
+    BackwardKernel(const __grid_constant__ Norm norm, int steps, const T* x, const T* d_y,
+                   bool accumulate, T* d_x, float* partials) {
   constexpr int N = kWide<T>;
+  // The next row is on its way while this one is added up, where registers hold both.
+  constexpr bool kAhead = kVectors < 4;
   __shared__ float2 scratch[2][32];
+  const Part& part = norm.parts[norm.PartOfBlock()];
   float scale[kVectors][N];
   float sums[kVectors][N] = {};
 #pragma unroll
   for (int i = 0; i < kVectors; ++i) {
     const int col = static_cast<int>(threadIdx.x + i * blockDim.x) * N;
-    if (col < norm.size) norm.LoadScale(col, scale[i]);
+    if (col < norm.size && part.scale != nullptr) norm.LoadScale(part, col, scale[i]);
   }
-  const int64_t begin = int64_t{blockIdx.x} * blockDim.y * steps;
+  const int64_t begin = int64_t{blockIdx.x - part.first_block} * blockDim.y * steps + threadIdx.y;
+  Held<T, kVectors> values;
+  Held<T, kVectors> gradients;
+  int64_t start = norm.At(part, begin);
+  values.Load(norm.size, start, x);
+  gradients.Load(norm.size, start, d_y);
   for (int step = 0; step < steps; ++step) {
-    const int64_t row = begin + int64_t{step} * blockDim.y + threadIdx.y;
-    const bool active = row < norm.rows;
-    if (kBlock && !active) break;  // the whole block agrees
-    const int64_t start = active ? norm.At(row) : 0;
-    Vec<T, N> values[kVectors];
-    Vec<T, N> gradients[kVectors];
+    if (kBlock && start < 0) break;  // the whole block agrees
+    const int64_t next =
+        step + 1 < steps ? norm.At(part, begin + int64_t{step + 1} * blockDim.y) : -1;
+    Held<T, kVectors> next_values;
+    Held<T, kVectors> next_gradients;
+    if constexpr (kAhead) {
+      next_values.Load(norm.size, next, x);
+      next_gradients.Load(norm.size, next, d_y);
+    }
     float2 both = {0.0f, 0.0f};  // squares of x; g times x
 #pragma unroll
     for (int i = 0; i < kVectors; ++i) {
       const int col = static_cast<int>(threadIdx.x + i * blockDim.x) * N;
-      if (!active || col >= norm.size) continue;
-      values[i] = Vec<T, N>::Load(x + start + col);
-      gradients[i] = Vec<T, N>::Load(d_y + start + col);
-    }
-#pragma unroll
-    for (int i = 0; i < kVectors; ++i) {
-      const int col = static_cast<int>(threadIdx.x + i * blockDim.x) * N;
-      if (!active || col >= norm.size) continue;
+      if (start < 0 || col >= norm.size) continue;
 #pragma unroll
       for (int k = 0; k < N; ++k) {
-        const float v = AsFloat(values[i].at[k]);
+        const float v = AsFloat(values.at[i].at[k]);
         both.x += v * v;
-        both.y += AsFloat(gradients[i].at[k]) * scale[i][k] * v;
+        both.y += AsFloat(gradients.at[i].at[k]) * scale[i][k] * v;
       }
     }
-    both.x = ReduceLanes(both.x, kBlock ? 32 : static_cast<int>(blockDim.x), Sum());
-    both.y = ReduceLanes(both.y, kBlock ? 32 : static_cast<int>(blockDim.x), Sum());
-    if constexpr (kBlock) {
-      // Two scratch areas by turns: one barrier a row is enough.
-      float2* area = scratch[step % 2];
-      if (threadIdx.x % 32 == 0) area[threadIdx.x / 32] = both;
-      __syncthreads();
-      both = area[0];
-      for (unsigned w = 1; w < blockDim.x / 32; ++w) {
-        both.x += area[w].x;
-        both.y += area[w].y;
-      }
-    }
+    both = ReduceBoth<kBlock>(both, scratch[step % 2]);  // by turns: one barrier a row is enough
     const float inverse = norm.InverseRms(both.x);
-    const float along = both.y * inverse * inverse / static_cast<float>(norm.size);
+    const float along = both.y * inverse * inverse * norm.inverse_size;
 #pragma unroll
     for (int i = 0; i < kVectors; ++i) {
       const int col = static_cast<int>(threadIdx.x + i * blockDim.x) * N;
-      if (!active || col >= norm.size) continue;
+      if (start < 0 || col >= norm.size) continue;
       float result[N];
 #pragma unroll
       for (int k = 0; k < N; ++k) {
-        const float v = AsFloat(values[i].at[k]);
-        const float d = AsFloat(gradients[i].at[k]);
+        const float v = AsFloat(values.at[i].at[k]);
+        const float d = AsFloat(gradients.at[i].at[k]);
         sums[i][k] += d * (v * inverse);
-        result[k] = inverse * (d * scale[i][k] - v * along);
+        result[k] = part.scale == nullptr ? d : inverse * (d * scale[i][k] - v * along);
       }
       if (d_x != nullptr) PutVec<T, N>(d_x + start + col, result, accumulate);
     }
+    start = next;
+    if constexpr (kAhead) {
+      values = next_values;
+      gradients = next_gradients;
+    } else {
+      values.Load(norm.size, start, x);
+      gradients.Load(norm.size, start, d_y);
+    }
   }
-  if (partials != nullptr) StorePartial(sums, norm.size, partials);
+  if (partials == nullptr || part.scale == nullptr) return;
+  StorePartial(sums, norm.size, partials + int64_t{blockIdx.x} * norm.size);
 }
 
 // For rows of any size: a block a row, element by element.
 template <typename T>
-__global__ void AnyForwardKernel(const Norm norm, const T* x, const T* residual, T* y) {
+__global__ void AnyForwardKernel(const __grid_constant__ Norm norm, const T* x, const T* residual,
+                                 T* y) {
   __shared__ float scratch[32];
-  const int64_t start = norm.At(blockIdx.x);
+  const Part& part = norm.parts[norm.PartOfBlock()];
+  const int64_t start = norm.At(part, blockIdx.x - part.first_block);
   float squares = 0.0f;
   for (int col = threadIdx.x; col < norm.size; col += blockDim.x) {
     squares += AsFloat(x[start + col]) * AsFloat(x[start + col]);
   }
   const float inverse = norm.InverseRms(ReduceBlock(squares, scratch, Sum()));
   for (int col = threadIdx.x; col < norm.size; col += blockDim.x) {
-    float value[1];
-    norm.LoadScale(col, value);
-    value[0] *= AsFloat(x[start + col]) * inverse;
-    if (residual != nullptr) value[0] += AsFloat(residual[start + col]);
+    float value[1] = {AsFloat(x[start + col])};
+    if (part.scale != nullptr) {
+      float scale[1];
+      norm.LoadScale(part, col, scale);
+      value[0] = scale[0] * (value[0] * inverse);
+      if (residual != nullptr) value[0] += AsFloat(residual[start + col]);
+    }
     PutVec<T, 1>(y + start + col, value, false);
   }
 }
 
 // A block takes `steps` rows; partials are added to in memory, each by the one thread that owns it.
 template <typename T>
-__global__ void AnyBackwardKernel(const Norm norm, int steps, const T* x, const T* d_y,
-                                  bool accumulate, T* d_x, float* partials) {
+__global__ void AnyBackwardKernel(const __grid_constant__ Norm norm, int steps, const T* x,
+                                  const T* d_y, bool accumulate, T* d_x, float* partials) {
   __shared__ float scratch[2][32];
+  const Part& part = norm.parts[norm.PartOfBlock()];
   float* partial = partials == nullptr ? nullptr : partials + int64_t{blockIdx.x} * norm.size;
-  const int64_t begin = int64_t{blockIdx.x} * steps;
-  for (int64_t row = begin; row < min(norm.rows, begin + steps); ++row) {
-    const int64_t start = norm.At(row);
+  const int64_t begin = int64_t{blockIdx.x - part.first_block} * steps;
+  for (int64_t row = begin; row < min(part.rows, begin + steps); ++row) {
+    const int64_t start = norm.At(part, row);
+    if (part.scale == nullptr) {
+      for (int col = threadIdx.x; d_x != nullptr && col < norm.size; col += blockDim.x) {
+        const float copied[1] = {AsFloat(d_y[start + col])};
+        PutVec<T, 1>(d_x + start + col, copied, accumulate);
+      }
+      continue;
+    }
     float squares = 0.0f;
     float dot = 0.0f;
     for (int col = threadIdx.x; col < norm.size; col += blockDim.x) {
       float scale[1];
-      norm.LoadScale(col, scale);
+      norm.LoadScale(part, col, scale);
       const float v = AsFloat(x[start + col]);
       squares += v * v;
       dot += AsFloat(d_y[start + col]) * scale[0] * v;
     }
     __syncthreads();  // the scratch areas of the row before have been read
     const float inverse = norm.InverseRms(ReduceBlock(squares, scratch[0], Sum()));
-    const float along =
-        ReduceBlock(dot, scratch[1], Sum()) * inverse * inverse / static_cast<float>(norm.size);
+    const float along = ReduceBlock(dot, scratch[1], Sum()) * inverse * inverse * norm.inverse_size;
     for (int col = threadIdx.x; col < norm.size; col += blockDim.x) {
       float scale[1];
-      norm.LoadScale(col, scale);
+      norm.LoadScale(part, col, scale);
       const float v = AsFloat(x[start + col]);
       const float d = AsFloat(d_y[start + col]);
       if (partial != nullptr) {
@@ -264,83 +332,109 @@ __global__ void AnyBackwardKernel(const Norm norm, int steps, const T* x, const 
   }
 }
 
-Norm NormOf(const NormShape& shape, const TensorView& scale) {
+// Stretches of a token in each part.
+struct PartSizes {
+  int64_t groups[3];
+
+  explicit PartSizes(const NormShape& shape)
+      : groups{shape.second_from, shape.plain_from - shape.second_from,
+               shape.groups - shape.plain_from} {}
+};
+
+// A norm, and the blocks that it takes.
+struct Grid {
+  Norm norm;
+  unsigned blocks;
+};
+
+Grid GridOf(const NormShape& shape, const NormScales& scales, int64_t rows_a_block) {
   Count32(shape.rows());
-  return {shape.rows(),
-          Count32(shape.groups),
-          static_cast<int>(shape.size),
-          shape.token_stride,
-          shape.eps,
-          shape.scale_offset,
-          scale.data,
-          scale.dtype == DType::kBF16};
+  Grid grid = {};
+  Norm& norm = grid.norm;
+  norm.size = static_cast<int>(shape.size);
+  norm.token_stride = shape.token_stride;
+  norm.eps = shape.eps;
+  norm.inverse_size = 1.0f / static_cast<float>(shape.size);
+  norm.scale_offset = shape.scale_offset;
+  norm.scales_are_bf16 = scales.first.dtype == DType::kBF16;
+  const PartSizes sizes(shape);
+  const void* of[3] = {scales.first.data, scales.second.data, nullptr};
+  int64_t offset = 0;
+  for (int p = 0; p < 3; ++p) {
+    const int64_t groups = sizes.groups[p];
+    norm.parts[p] = {shape.tokens * groups, static_cast<uint32_t>(std::max<int64_t>(groups, 1)),
+                     offset, of[p], grid.blocks};
+    offset += groups * shape.size;
+    grid.blocks += Blocks(norm.parts[p].rows, rows_a_block);
+  }
+  return grid;
 }
+
+template <int kValue>
+using Constant = std::integral_constant<int, kValue>;
 
 // Calls launch(vectors, block), integral constants.
 template <typename Launch>
 void WithShares(const Shares& shares, const Launch& launch) {
-  const auto with = [&](auto few, auto many, auto block) {
-    if (shares.vectors == decltype(few)::value) return launch(few, block);
-    launch(many, block);
-  };
-  using One = std::integral_constant<int, 1>;
-  using Two = std::integral_constant<int, 2>;
-  using Four = std::integral_constant<int, 4>;
-  if (shares.block()) return with(Two(), Four(), std::true_type());
-  with(One(), Two(), std::false_type());
+  if (shares.block() && shares.vectors == 2) return launch(Constant<2>(), std::true_type());
+  if (shares.block()) return launch(Constant<4>(), std::true_type());
+  if (shares.vectors == 2) return launch(Constant<2>(), std::false_type());
+  launch(Constant<1>(), std::false_type());
 }
 
 // Whether this call takes the kernels that hold rows in registers. The addresses are those of the
 // arena or lie whole heads further, so the size alone decides in practice.
-bool TakesWide(const NormShape& shape, std::initializer_list<const void*> addresses) {
+bool TakesWide(const NormShape& shape, const NormScales& scales,
+               std::initializer_list<const void*> addresses) {
   const int64_t width = 16 / SizeOf(shape.dtype);
   return IsWide(shape.size, shape.dtype) && shape.token_stride % width == 0 &&
+         IsAligned(scales.first.data) && IsAligned(scales.second.data) &&
          std::all_of(addresses.begin(), addresses.end(), IsAligned);
 }
 
 }  // namespace
 
 void NormForward(CudaLaneContext& context, const NormShape& shape, const void* x,
-                 const TensorView& scale, const void* residual, void* y) {
+                 const NormScales& scales, const void* residual, void* y) {
   if (shape.rows() == 0) return;
-  const Norm norm = NormOf(shape, scale);
-  const Shares shares = SharesFor(shape.size, shape.dtype);
-  WithElementType(shape.dtype, [&](auto element) {
+  const Shares shares = SharesFor(shape.size, shape.dtype, Direction::kForward);
+  const bool wide = TakesWide(shape, scales, {x, residual, y});
+  const auto [norm, blocks] = GridOf(shape, scales, wide ? shares.rows : 1);
+  WithElementType(shape.dtype, [&, &norm = norm, blocks = blocks](auto element) {
     using T = decltype(element);
     const auto* from = static_cast<const T*>(x);
     const auto* added = static_cast<const T*>(residual);
     auto* to = static_cast<T*>(y);
-    if (!TakesWide(shape, {x, scale.data, residual, y})) {
-      AnyForwardKernel<T>
-          <<<Blocks(norm.rows, 1), 256, 0, context.stream()>>>(norm, from, added, to);
+    if (!wide) {
+      AnyForwardKernel<T><<<blocks, 256, 0, context.stream()>>>(norm, from, added, to);
       return;
     }
     WithShares(shares, [&](auto vectors, auto block) {
       ForwardKernel<T, decltype(vectors)::value, decltype(block)::value>
-          <<<Blocks(norm.rows, shares.rows), dim3(shares.threads, shares.rows), 0,
-             context.stream()>>>(norm, from, added, to);
+          <<<blocks, dim3(shares.threads, shares.rows), 0, context.stream()>>>(norm, from, added,
+                                                                               to);
     });
   });
   CheckLaunch("rms_norm");
 }
 
-int64_t NormPartialRows(int64_t rows, int64_t size, DType dtype) {
-  return CeilDiv(rows, SharesFor(size, dtype).rows_a_block());
+int64_t NormPartialRows(const NormShape& shape, int which) {
+  return CeilDiv(shape.tokens * PartSizes(shape).groups[which],
+                 SharesFor(shape.size, shape.dtype, Direction::kBackward).rows_a_block());
 }
 
 void NormBackward(CudaLaneContext& context, const NormShape& shape, const void* x,
-                  const TensorView& scale, const void* d_y, bool accumulate, void* d_x,
+                  const NormScales& scales, const void* d_y, bool accumulate, void* d_x,
                   float* partials) {
   if (shape.rows() == 0) return;
-  const Norm norm = NormOf(shape, scale);
-  const Shares shares = SharesFor(shape.size, shape.dtype);
-  const unsigned blocks = Blocks(norm.rows, shares.rows_a_block());
-  WithElementType(shape.dtype, [&](auto element) {
+  const Shares shares = SharesFor(shape.size, shape.dtype, Direction::kBackward);
+  const auto [norm, blocks] = GridOf(shape, scales, shares.rows_a_block());
+  WithElementType(shape.dtype, [&, &norm = norm, blocks = blocks](auto element) {
     using T = decltype(element);
     const auto* from = static_cast<const T*>(x);
     const auto* gradient = static_cast<const T*>(d_y);
     auto* to = static_cast<T*>(d_x);
-    if (!TakesWide(shape, {x, scale.data, d_y, d_x})) {
+    if (!TakesWide(shape, scales, {x, d_y, d_x})) {
       AnyBackwardKernel<T><<<blocks, 256, 0, context.stream()>>>(
           norm, static_cast<int>(shares.rows_a_block()), from, gradient, accumulate, to, partials);
       return;
@@ -349,9 +443,7 @@ void NormBackward(CudaLaneContext& context, const NormShape& shape, const void* 
     WithShares(shares, [&](auto vectors, auto block) {
       const auto kernel = BackwardKernel<T, decltype(vectors)::value, decltype(block)::value>;
       if (shared > 48 * 1024) {
-        Check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                   static_cast<int>(shared)),
-              "rms_norm backward");
+        AllowShared(context, kernel, static_cast<int>(shared), "rms_norm backward");
       }
       kernel<<<blocks, dim3(shares.threads, shares.rows), shared, context.stream()>>>(
           norm, shares.steps, from, gradient, accumulate, to, partials);

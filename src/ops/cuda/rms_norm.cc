@@ -8,16 +8,24 @@
 namespace lazytrain::cuda {
 namespace {
 
-NormShape ShapeOf(const RmsNorm& op, const TensorView& x) {
-  return {x.rows, 1, op.hidden, op.hidden, op.eps, op.scale_offset, x.dtype};
+NormShape ShapeOf(const RmsNorm& op, int64_t rows, DType dtype) {
+  NormShape shape;
+  shape.tokens = rows;
+  shape.size = shape.token_stride = op.hidden;
+  shape.eps = op.eps;
+  shape.scale_offset = op.scale_offset;
+  shape.dtype = dtype;
+  return shape;
 }
+
+NormShape ShapeOf(const RmsNorm& op, const TensorView& x) { return ShapeOf(op, x.rows, x.dtype); }
 
 }  // namespace
 
 void RmsNormForward(const Op& base, const OpArgs& args, LaneContext& context) {
   const auto& op = static_cast<const RmsNorm&>(base);
   const TensorView& x = args.inputs[0];
-  NormForward(Cuda(context), ShapeOf(op, x), x.data, args.weights[0],
+  NormForward(Cuda(context), ShapeOf(op, x), x.data, {args.weights[0]},
               op.has_residual ? args.inputs[1].data : nullptr, args.outputs[0].data);
 }
 
@@ -27,10 +35,10 @@ void RmsNormBackward(const Op& base, const OpArgs& args, LaneContext& context) {
   const TensorView& d_y = args.d_outputs[0];
   const TensorView& d_scale = args.d_weights[0];
   auto* partials = d_scale.present() ? static_cast<float*>(args.workspace) : nullptr;
-  NormBackward(Cuda(context), ShapeOf(op, x), x.data, args.weights[0], d_y.data,
+  NormBackward(Cuda(context), ShapeOf(op, x), x.data, {args.weights[0]}, d_y.data,
                args.accumulate_inputs[0], args.d_inputs[0].data, partials);
   if (d_scale.present()) {
-    SumPartialRows(Cuda(context), partials, NormPartialRows(x.rows, op.hidden, x.dtype), op.hidden,
+    SumPartialRows(Cuda(context), partials, NormPartialRows(ShapeOf(op, x), 0), op.hidden,
                    args.accumulate_weights[0], d_scale);
   }
   // The residual's gradient, where it has a buffer of its own.
@@ -42,7 +50,7 @@ void RmsNormBackward(const Op& base, const OpArgs& args, LaneContext& context) {
 int64_t RmsNormWorkspace(const Op& base, Direction direction, const RowCounts& capacity) {
   const auto& op = static_cast<const RmsNorm&>(base);
   if (direction == Direction::kForward) return 0;
-  return NormPartialRows(capacity.rows(op.extent), op.hidden, op.dtype) * op.hidden *
+  return NormPartialRows(ShapeOf(op, capacity.rows(op.extent), op.dtype), 0) * op.hidden *
          SizeOf(DType::kF32);
 }
 

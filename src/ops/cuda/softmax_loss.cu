@@ -41,50 +41,45 @@ __device__ Running ReadRow(const float* logits, int64_t cols) {
   return running;
 }
 
-// Stretch by stretch, since the gradient lies over the logits: what is written lies at or before
-// what has been read, so a barrier between reading and writing a stretch keeps them apart.
 template <typename G, int N>
-__device__ void WriteGradient(float* logits, int64_t cols, int32_t target, float max, float inverse,
-                              float weight) {
-  auto* gradient = reinterpret_cast<G*>(logits);
-  for (int64_t begin = 0; begin < cols; begin += int64_t{kThreads} * N) {
-    const int64_t i = begin + int64_t{threadIdx.x} * N;
+__device__ void WriteGradient(const float* logits, int64_t cols, int32_t target, float max,
+                              float inverse, float weight, G* gradient) {
+#pragma unroll 2
+  for (int64_t i = int64_t{threadIdx.x} * N; i < cols; i += int64_t{kThreads} * N) {
+    const auto v = Vec<float, N>::Load(logits + i);
     float values[N];
-    if (i < cols) {
-      const auto v = Vec<float, N>::Load(logits + i);
 #pragma unroll
-      for (int k = 0; k < N; ++k) {
-        const float probability = expf(v.at[k] - max) * inverse;
-        values[k] = (i + k == target ? probability - 1.0f : probability) * weight;
-      }
+    for (int k = 0; k < N; ++k) {
+      const float probability = expf(v.at[k] - max) * inverse;
+      values[k] = (i + k == target ? probability - 1.0f : probability) * weight;
     }
-    if constexpr (sizeof(G) < sizeof(float)) __syncthreads();
-    if (i < cols) PutVec<G, N>(gradient + i, values, false);
+    PutVec<G, N>(gradient + i, values, false);
   }
 }
 
 template <typename G, int N>
-__device__ void WriteZeros(float* logits, int64_t cols) {
+__device__ void WriteZeros(G* gradient, int64_t cols) {
   const float zeros[N] = {};
   for (int64_t i = int64_t{threadIdx.x} * N; i < cols; i += int64_t{kThreads} * N) {
-    PutVec<G, N>(reinterpret_cast<G*>(logits) + i, zeros, false);
+    PutVec<G, N>(gradient + i, zeros, false);
   }
 }
 
 // A block a row.
 template <typename G, int N, bool kGradient>
 __global__ void __launch_bounds__(kThreads)
-    SoftmaxLossKernel(float* all_logits, int64_t cols, const int32_t* targets, const float* weights,
-                      DeviceFault* fault, float* losses) {
+    SoftmaxLossKernel(const float* all_logits, int64_t cols, const int32_t* targets,
+                      const float* weights, DeviceFault* fault, float* losses, G* all_gradients) {
   __shared__ float maxima[32];
   __shared__ double sums[32];
   const int64_t row = blockIdx.x;
-  float* logits = all_logits + row * cols;
+  const float* logits = all_logits + row * cols;
+  G* gradient = all_gradients + row * cols;
   const int32_t target = targets[row];
   if (target >= cols) Report(Fault::kTargetOutsideVocabulary, target, cols, fault);
   if (target < 0 || target >= cols) {
     if (threadIdx.x == 0 && losses != nullptr) losses[row] = 0.0f;
-    if constexpr (kGradient) WriteZeros<G, N>(logits, cols);
+    if constexpr (kGradient) WriteZeros<G, N>(gradient, cols);
     return;
   }
   const float weight = weights[row];
@@ -99,30 +94,32 @@ __global__ void __launch_bounds__(kThreads)
     losses[row] = static_cast<float>(double{weight} * (log(sum) - (double{target_logit} - max)));
   }
   if constexpr (kGradient) {
-    WriteGradient<G, N>(logits, cols, target, max, static_cast<float>(1.0 / sum), weight);
+    WriteGradient<G, N>(logits, cols, target, max, static_cast<float>(1.0 / sum), weight, gradient);
   }
 }
 
 template <typename G, bool kGradient>
 void Launch(CudaLaneContext& context, const TensorView& logits, const int32_t* targets,
-            const float* weights, float* losses) {
-  WithWidth<float>(logits.cols, IsAligned(logits.data), [&](auto width) {
+            const float* weights, float* losses, const TensorView& gradient) {
+  const bool aligned = IsAligned(logits.data) && IsAligned(gradient.data);
+  WithWidth<float>(logits.cols, aligned, [&](auto width) {
     SoftmaxLossKernel<G, decltype(width)::value, kGradient>
         <<<Blocks(logits.rows, 1), kThreads, 0, context.stream()>>>(
-            logits.as<float>(), logits.cols, targets, weights, context.fault(), losses);
+            logits.as<const float>(), logits.cols, targets, weights, context.fault(), losses,
+            gradient.as<G>());
   });
 }
 
 }  // namespace
 
 void SoftmaxLoss(CudaLaneContext& context, const TensorView& logits, const int32_t* targets,
-                 const float* weights, float* losses, bool gradient, DType gradient_dtype) {
+                 const float* weights, float* losses, const TensorView& gradient) {
   if (logits.rows == 0) return;
-  if (!gradient) {
-    Launch<float, false>(context, logits, targets, weights, losses);
+  if (!gradient.present()) {
+    Launch<float, false>(context, logits, targets, weights, losses, gradient);
   } else {
-    WithElementType(gradient_dtype, [&](auto element) {
-      Launch<decltype(element), true>(context, logits, targets, weights, losses);
+    WithElementType(gradient.dtype, [&](auto element) {
+      Launch<decltype(element), true>(context, logits, targets, weights, losses, gradient);
     });
   }
   CheckLaunch("lm_head_loss");

@@ -7,9 +7,9 @@
 namespace lazytrain::cuda {
 
 // losses[row] = weights[row] (logsumexp(logits) - logits[target]), 0 where the target is negative;
-// `losses` may be null. With `gradient`, weight (softmax - onehot) takes the place of the row's
-// logits, as `gradient_dtype`: bfloat16 in the first half of the row's bytes.
+// `losses` may be null. `gradient`, where there is one, gets weight (softmax - onehot): a matrix of
+// the logits' shape, float32 (which may be the logits' own memory) or bfloat16 (which may not).
 void SoftmaxLoss(CudaLaneContext& context, const TensorView& logits, const int32_t* targets,
-                 const float* weights, float* losses, bool gradient, DType gradient_dtype);
+                 const float* weights, float* losses, const TensorView& gradient);
 
 }  // namespace lazytrain::cuda

@@ -1,3 +1,4 @@
+#include "device/cuda/nvtx_range.h"
 #include "ops/cuda/launch.h"
 #include "ops/cuda/reduce.cuh"
 #include "ops/cuda/unit_kernels.h"
@@ -181,6 +182,7 @@ __global__ void AdamWKernel(const AdamWScalars s, float decay, void* weights, in
 }
 
 void RoundGradient(const RoundGradientArgs& args, LaneContext& context) {
+  const NvtxRange range("round_gradient");
   int64_t chunks_before = 0;
   for (const UnitParameter& p : *args.parameters) {
     if (p.elements == 0) continue;
@@ -216,6 +218,7 @@ void WidenAll(const WidenGradientArgs& args, LaneContext& context) {
 }
 
 void WidenGradient(const WidenGradientArgs& args, LaneContext& context) {
+  const NvtxRange range("widen_gradient");
   if (args.dtype == DType::kBF16) {
     WidenAll<uint16_t>(args, context);
   } else {
@@ -239,6 +242,7 @@ void AdamWAll(const AdamWArgs& args, LaneContext& context) {
 }
 
 void AdamW(const AdamWArgs& args, LaneContext& context) {
+  const NvtxRange range("adamw");
   if (args.gradient_dtype == DType::kBF16) {
     AdamWAll<uint16_t>(args, context);
   } else {

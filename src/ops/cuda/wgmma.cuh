@@ -19,6 +19,11 @@ __device__ inline uint64_t Descriptor(uint32_t address, uint32_t panel_bytes) {
          ((kGroupBytes >> 4) << 32) | (kSwizzle128 << 62);
 }
 
+// What is added to a descriptor for an operand so many bfloat16 further.
+__host__ __device__ constexpr uint64_t Distance(int elements) {
+  return static_cast<uint64_t>(elements) * 2 / 16;
+}
+
 // Registers written before are seen by the products that follow.
 __device__ inline void Fence() { asm volatile("wgmma.fence.sync.aligned;\n" ::: "memory"); }
 __device__ inline void Commit() { asm volatile("wgmma.commit_group.sync.aligned;\n" ::: "memory"); }
@@ -26,6 +31,16 @@ __device__ inline void Commit() { asm volatile("wgmma.commit_group.sync.aligned;
 template <int kPending>
 __device__ inline void Await() {
   asm volatile("wgmma.wait_group.sync.aligned %0;\n" ::"n"(kPending) : "memory");
+}
+
+// Keeps the compiler from moving what is done to these registers across an Await.
+template <int kBlocks>
+__device__ inline void FenceRegisters(float (&values)[kBlocks][4]) {
+#pragma unroll
+  for (int i = 0; i < kBlocks; ++i) {
+#pragma unroll
+    for (int k = 0; k < 4; ++k) asm volatile("" : "+f"(values[i][k])::"memory");
+  }
 }
 
 #define LAZYTRAIN_SUM_BLOCK(i) \
@@ -55,6 +70,21 @@ __device__ inline void MultiplyShared(float (&sums)[kColumns / 8][4], uint64_t l
         : LAZYTRAIN_SUM_BLOCK(0), LAZYTRAIN_SUM_BLOCK(1), LAZYTRAIN_SUM_BLOCK(2),
           LAZYTRAIN_SUM_BLOCK(3), LAZYTRAIN_SUM_BLOCK(4), LAZYTRAIN_SUM_BLOCK(5),
           LAZYTRAIN_SUM_BLOCK(6), LAZYTRAIN_SUM_BLOCK(7)
+        : "l"(left), "l"(right), "r"(static_cast<int>(adds)));
+  } else if constexpr (kColumns == 128) {
+    asm volatile(
+        "{.reg .pred p; setp.ne.b32 p, %66, 0; "
+        "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {"
+        "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,"
+        "%23,%24,%25,%26,%27,%28,%29,%30,%31,%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,"
+        "%44,%45,%46,%47,%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63"
+        "}, %64, %65, p, 1, 1, 0, 0;}\n"
+        : LAZYTRAIN_SUM_BLOCK(0), LAZYTRAIN_SUM_BLOCK(1), LAZYTRAIN_SUM_BLOCK(2),
+          LAZYTRAIN_SUM_BLOCK(3), LAZYTRAIN_SUM_BLOCK(4), LAZYTRAIN_SUM_BLOCK(5),
+          LAZYTRAIN_SUM_BLOCK(6), LAZYTRAIN_SUM_BLOCK(7), LAZYTRAIN_SUM_BLOCK(8),
+          LAZYTRAIN_SUM_BLOCK(9), LAZYTRAIN_SUM_BLOCK(10), LAZYTRAIN_SUM_BLOCK(11),
+          LAZYTRAIN_SUM_BLOCK(12), LAZYTRAIN_SUM_BLOCK(13), LAZYTRAIN_SUM_BLOCK(14),
+          LAZYTRAIN_SUM_BLOCK(15)
         : "l"(left), "l"(right), "r"(static_cast<int>(adds)));
   }
 }

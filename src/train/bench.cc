@@ -39,7 +39,7 @@ OpShares SharesOf(const Program& program, const StepTimeline& timeline, const St
   return shares;
 }
 
-Json OpsToJson(const OpShares& shares) {
+Json OpsToJson(const OpShares& shares, const OpShares& predicted) {
   OpShare total;
   for (const auto& [key, share] : shares) {
     total.seconds += share.seconds;
@@ -50,6 +50,7 @@ Json OpsToJson(const OpShares& shares) {
     ops.push_back({{"op", key.first},
                    {"direction", key.second == Direction::kForward ? "forward" : "backward"},
                    {"seconds", share.seconds},
+                   {"predicted_seconds", predicted.at(key).seconds},
                    {"share", share.seconds / total.seconds},
                    {"flops_share", share.flops / total.flops}});
   }
@@ -59,68 +60,127 @@ Json OpsToJson(const OpShares& shares) {
 }
 
 void PrintOps(const Json& ops) {
-  fmt::print("{:<14} {:<9} {:>10} {:>8} {:>12}\n", "op", "", "seconds", "share", "of FLOPs");
+  fmt::print("{:<14} {:<9} {:>10} {:>10} {:>8} {:>12}\n", "op", "", "seconds", "predicted", "share",
+             "of FLOPs");
   for (const Json& op : ops) {
-    fmt::print("{:<14} {:<9} {:>10} {:>7.1f}% {:>11.1f}%\n", op.at("op").get<std::string>(),
+    fmt::print("{:<14} {:<9} {:>10} {:>10} {:>7.1f}% {:>11.1f}%\n", op.at("op").get<std::string>(),
                op.at("direction").get<std::string>(), FormatSeconds(op.at("seconds").get<double>()),
+               FormatSeconds(op.at("predicted_seconds").get<double>()),
                100 * op.at("share").get<double>(), 100 * op.at("flops_share").get<double>());
   }
 }
 
+class Bench {
+ public:
+  Bench(const Config& config, const BenchOptions& options)
+      : config_(config),
+        options_(options),
+        hub_(HubConfig::FromFolder(FindModelFolder(config.model.name, "--model"))),
+        device_(OpenDevice(config)) {}
+
+  Json Run() {
+    Json result;
+    for (const std::string& schedule : options_.schedules) {
+      const bool first = result.is_null();
+      Json row = One(schedule, first ? options_.steps : options_.baseline_steps);
+      if (first) {
+        result = std::move(row);
+      } else {
+        result["baselines"].push_back(std::move(row));
+      }
+    }
+    return result;
+  }
+
+ private:
+  // Weights and states go on from schedule to schedule: making them takes longer than a step.
+  std::unique_ptr<TrainingEngine> MakeEngine(const RunPlan& plan) {
+    if (state_.store != nullptr) {
+      return std::make_unique<TrainingEngine>(*device_, *plan.programs, plan.demand, plan.engine,
+                                              std::move(state_));
+    }
+    auto engine =
+        std::make_unique<TrainingEngine>(*device_, *plan.programs, plan.demand, plan.engine);
+    engine->LoadWeights([&](const UnitSpec& unit, const UnitMemory& memory) {
+      InitializeUnit(unit, static_cast<uint64_t>(config_.training.seed),
+                     hub_.NumberOr("initializer_range", 0.02), memory);
+    });
+    return engine;
+  }
+
+  Json One(const std::string& schedule, int64_t steps) {
+    config_.memory.schedule = schedule;
+    const RunPlan plan = MakeRunPlan(config_, hub_, *device_);
+    const std::unique_ptr<TrainingEngine> engine = MakeEngine(plan);
+    const Program& program = plan.programs->training();
+    const std::vector<MicroBatch> step =
+        MakeFullStep(program.capacity, plan.programs->model().vocab_size, 1);
+    std::vector<double> seconds;
+    StepTimeline last;
+    int64_t most_used = 0;
+    for (int64_t i = 0; i < options_.warmup + steps; ++i) {
+      last = engine->Step(step, config_.training.learning_rate).timeline;
+      if (i >= options_.warmup) seconds.push_back(last.seconds);
+      most_used = std::max(most_used, device_->UsedBytes());
+    }
+    Json row = Describe(plan, *engine, RowsOf(step), last, seconds);
+    row["device_bytes_driver"] = most_used;
+    state_ = engine->Leave();
+    return row;
+  }
+
+  static Json Describe(const RunPlan& plan, const TrainingEngine& engine, const StepRows& rows,
+                       const StepTimeline& last, const std::vector<double>& seconds) {
+    const Program& program = plan.programs->training();
+    double tokens = 0;
+    for (const RowCounts& batch : rows) tokens += static_cast<double>(batch.tokens);
+    const StepTimeline predicted = Simulate(program, rows, plan.cost);
+    const double median = Median(seconds);
+    const OpShares expected = SharesOf(program, predicted, rows);
+    Json json = {
+        {"tokens_per_second", tokens / median},
+        {"tflops", TrainingTflops(plan.programs->model().ParameterCount(), tokens / median)},
+        {"step_seconds", median},
+        {"predicted_step_seconds", predicted.seconds},
+        {"steps", seconds.size()},
+        {"hardware", plan.cost_origin},
+        {"schedule", plan.programs->schedule().name},
+        {"passes", plan.programs->schedule().passes},
+        {"micro_batch_tokens", program.capacity.micro_batch_tokens},
+        {"device_bytes", plan.device_bytes()},
+        {"device_bytes_used", engine.device_bytes_used()},
+        {"host_bytes", plan.programs->PeakBytes(kHostSpace)},
+        {"store_bytes", plan.programs->PeakBytes(kStoreSpace)},
+        {"arena_over_lower_bound", static_cast<double>(program.peak_bytes[kDeviceSpace]) /
+                                       static_cast<double>(program.device_lower_bound)},
+        {"lanes", LanesToJson(program, last)},
+        {"ops", OpsToJson(SharesOf(program, last, rows), expected)}};
+    fmt::print(
+        "{}: {:.0f} tokens/s, {:.4f} TFLOPS; step {} (median of {}), {} predicted ({:+.1f}%)\n",
+        plan.programs->schedule().name, tokens / median, json["tflops"].get<double>(),
+        FormatSeconds(median), seconds.size(), FormatSeconds(predicted.seconds),
+        100 * (predicted.seconds - median) / median);
+    fmt::print("hardware {}\n", plan.cost_origin);
+    fmt::print("device {} planned, {} used; host {}; arena {:.3f} of the lower bound\n",
+               FormatBytes(plan.device_bytes()), FormatBytes(engine.device_bytes_used()),
+               FormatBytes(plan.host_bytes()), json["arena_over_lower_bound"].get<double>());
+    fmt::print("{}", LaneTable(program, last, predicted));
+    PrintOps(json["ops"]);
+    std::fflush(stdout);
+    return json;
+  }
+
+  Config config_;
+  const BenchOptions& options_;
+  HubConfig hub_;
+  std::unique_ptr<Device> device_;
+  TrainingState state_;
+};
+
 }  // namespace
 
 Json RunBench(const Config& config, const BenchOptions& options) {
-  const Path folder = FindModelFolder(config.model.name, "--model");
-  const HubConfig hub = HubConfig::FromFolder(folder);
-  const std::unique_ptr<Device> device = OpenDevice(config);
-  const RunPlan plan = MakeRunPlan(config, hub, *device);
-  const Program& program = plan.programs->training();
-  TrainingEngine engine(*device, *plan.programs, plan.demand, plan.engine);
-  engine.LoadWeights([&](const UnitSpec& unit, const UnitMemory& memory) {
-    InitializeUnit(unit, static_cast<uint64_t>(config.training.seed),
-                   hub.NumberOr("initializer_range", 0.02), memory);
-  });
-  const std::vector<MicroBatch> step =
-      MakeFullStep(program.capacity, plan.programs->model().vocab_size, 1);
-  const StepRows rows = RowsOf(step);
-  double tokens = 0;
-  for (const RowCounts& batch : rows) tokens += static_cast<double>(batch.tokens);
-  std::vector<double> seconds;
-  StepTimeline last;
-  for (int64_t i = 0; i < options.warmup + options.steps; ++i) {
-    last = engine.Step(step, config.training.learning_rate).timeline;
-    if (i >= options.warmup) seconds.push_back(last.seconds);
-  }
-  engine.Drain();
-  const StepTimeline predicted = Simulate(program, rows, plan.cost);
-  const double median = Median(seconds);
-
-  Json json = {{"tokens_per_second", tokens / median},
-               {"tflops", TrainingTflops(plan.programs->model().ParameterCount(), tokens / median)},
-               {"step_seconds", median},
-               {"predicted_step_seconds", predicted.seconds},
-               {"steps", options.steps},
-               {"hardware", plan.cost_origin},
-               {"schedule", plan.programs->schedule().name},
-               {"device_bytes", plan.device_bytes()},
-               {"device_bytes_used", engine.device_bytes_used()},
-               {"device_bytes_driver", device->UsedBytes()},
-               {"host_bytes", plan.programs->PeakBytes(kHostSpace)},
-               {"store_bytes", plan.programs->PeakBytes(kStoreSpace)},
-               {"arena_over_lower_bound", static_cast<double>(program.peak_bytes[kDeviceSpace]) /
-                                              static_cast<double>(program.device_lower_bound)},
-               {"lanes", LanesToJson(program, last)},
-               {"ops", OpsToJson(SharesOf(program, last, rows))}};
-  fmt::print("{:.0f} tokens/s, {:.4f} TFLOPS; step {} (median of {}), {} predicted\n",
-             tokens / median, json["tflops"].get<double>(), FormatSeconds(median), options.steps,
-             FormatSeconds(predicted.seconds));
-  fmt::print("hardware {}\n", plan.cost_origin);
-  fmt::print("device {} planned, {} used; host {}; arena {:.3f} of the lower bound\n",
-             FormatBytes(plan.device_bytes()), FormatBytes(engine.device_bytes_used()),
-             FormatBytes(plan.host_bytes()), json["arena_over_lower_bound"].get<double>());
-  fmt::print("{}", LaneTable(program, last, predicted));
-  PrintOps(json["ops"]);
-  return json;
+  return Bench(config, options).Run();
 }
 
 }  // namespace lazytrain

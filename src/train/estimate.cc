@@ -31,6 +31,8 @@ constexpr double kGuessedTflops = 400;
 constexpr double kNearlyBest = 0.98;
 // Beyond this a step takes long to compile, and no longer gains from more.
 constexpr int64_t kUsualMicroBatches = 64;
+// For bounds of batches and budgets, of which the first ones matter most.
+constexpr double kLimitSeconds = 12;
 // Of a search whose schedule is thrown away.
 constexpr double kQuickSeconds = 2;
 
@@ -72,7 +74,8 @@ class Estimator {
         // As many as a step program can list, in micro-batches of the usual size.
         limits_([this](int64_t batch) { return SearchOf(batch); },
                 std::max<int64_t>(
-                    1, kMaxMicroBatches * std::max<int64_t>(1, kTokensAtOnce / options.sequence))) {
+                    1, kMaxMicroBatches * std::max<int64_t>(1, kTokensAtOnce / options.sequence)),
+                kLimitSeconds) {
     if (options.sequence > model_.max_positions) {
       throw UsageError("--seq: {} tokens, but the model's context is {}; lower it",
                        options.sequence, model_.max_positions);
@@ -304,9 +307,10 @@ class Estimator {
     const int64_t all = one_pass < limits_.most_batch() ? limits_.LargestBatch(false, budget_)
                                                         : limits_.most_batch();
     if (all == 0) return Refuse(1);
+    const int64_t picked = PickBatch(all);
     estimate_.one_pass = Describe(one_pass, true);
     estimate_.more_passes = Describe(all, false);
-    for (int64_t batch = PickBatch(all); batch > 0; batch /= 2) {
+    for (int64_t batch = picked; batch > 0; batch /= 2) {
       if (Plan(batch)) return;
     }
     Refuse(1);
@@ -342,6 +346,7 @@ class Estimator {
     if (largest < usual && batches.back() != largest) batches.push_back(largest);
     double most = 0;
     for (const int64_t batch : batches) {
+      if (limits_.late() && !estimate_.batches.empty()) break;
       BatchBound bound;
       bound.batch = batch;
       bound.seconds = limits_.Bound(batch, true, budget_);

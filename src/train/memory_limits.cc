@@ -32,6 +32,13 @@ PlannerOptions PlannerOptionsFor(const SearchInput& input, const MemoryBudget& b
   return options;
 }
 
+MemoryLimits::MemoryLimits(std::function<SearchInput(int64_t batch)> search_of, int64_t most_batch,
+                           double seconds)
+    : search_of_(std::move(search_of)),
+      most_batch_(most_batch),
+      end_(std::chrono::steady_clock::now() +
+           std::chrono::milliseconds(static_cast<int64_t>(1000 * seconds))) {}
+
 double MemoryLimits::Bound(int64_t batch, bool one_pass, const MemoryBudget& budget) const {
   const SearchInput input = search_of_(batch);
   const PlannerOptions options = PlannerOptionsFor(input, budget);
@@ -91,11 +98,11 @@ int64_t MemoryLimits::LargestBatch(bool one_pass, const MemoryBudget& budget) co
     fits = batch;
   }
   // To the nearest percent.
-  while (too_many - fits > std::max<int64_t>(1, fits / 100)) {
+  while (too_many - fits > std::max<int64_t>(1, fits / 100) && !late()) {
     const int64_t middle = fits + (too_many - fits) / 2;
     (Fits(middle, one_pass, budget) ? fits : too_many) = middle;
   }
-  return fits;
+  return too_many - 1;
 }
 
 double MemoryLimits::Least(double MemoryBudget::*memory, int64_t batch, bool one_pass,
@@ -109,7 +116,7 @@ double MemoryLimits::Least(double MemoryBudget::*memory, int64_t batch, bool one
     high *= 4;
     budget.*memory = high;
   } while (!Fits(batch, one_pass, budget));
-  while (high - low > (kPrecision - 1) * high) {
+  while (high - low > (kPrecision - 1) * high && !late()) {
     const double middle = (low + high) / 2;
     budget.*memory = middle;
     (Fits(batch, one_pass, budget) ? high : low) = middle;

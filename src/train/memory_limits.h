@@ -2,6 +2,7 @@
 // programs, which are quick and never too pessimistic, then settled with its mixed-integer program.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <vector>
@@ -20,11 +21,13 @@ PlannerOptions PlannerOptionsFor(const SearchInput& input, const MemoryBudget& b
 
 class MemoryLimits {
  public:
-  // `search_of` gives the search for a batch, with capacities for it.
-  MemoryLimits(std::function<SearchInput(int64_t batch)> search_of, int64_t most_batch)
-      : search_of_(std::move(search_of)), most_batch_(most_batch) {}
+  // `search_of` gives the search for a batch, with capacities for it. After so many seconds from
+  // now on, limits are no longer narrowed down.
+  MemoryLimits(std::function<SearchInput(int64_t batch)> search_of, int64_t most_batch,
+               double seconds);
 
   int64_t most_batch() const { return most_batch_; }
+  bool late() const { return std::chrono::steady_clock::now() > end_; }
 
   // Seconds that no step of the batch can be shorter than; kInfinity: it does not fit. Looks at one
   // pass, or at few and at many.
@@ -50,6 +53,7 @@ class MemoryLimits {
 
   std::function<SearchInput(int64_t batch)> search_of_;
   int64_t most_batch_;
+  std::chrono::steady_clock::time_point end_;
 };
 
 }  // namespace lazytrain

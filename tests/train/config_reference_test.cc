@@ -31,6 +31,7 @@ const std::vector<std::string>& ManySettings() {
       "memory.passes=3",
       "memory.micro_batch_tokens=4096",
       "memory.device_memory_gb=0.1",
+      "hardware.profile=my machine.json",
       "hardware.h2d_gbps=1e22",
       "hardware.throttle=true",
       "eval.every=50",

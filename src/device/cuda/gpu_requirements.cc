@@ -3,14 +3,10 @@
 #include "core/units.h"
 
 namespace lazytrain::cuda {
-namespace {
 
-// "13.0" of 13000.
 std::string VersionText(int version) {
   return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
 }
-
-}  // namespace
 
 void CheckVersions(int driver, int runtime) {
   if (driver == 0) {

@@ -15,6 +15,9 @@ namespace lazytrain::cuda {
 // The oldest architecture that kernels compile for: tensor-core products of bfloat16 begin there.
 inline constexpr int kOldestArchitecture = 80;
 
+// "13.0" of 13000.
+std::string VersionText(int version);
+
 // Throws Error unless a driver for CUDA `driver` (13000: 13.0; 0: there is none) can run a program
 // that was built with CUDA `runtime`.
 void CheckVersions(int driver, int runtime);

@@ -13,7 +13,7 @@ namespace {
 // function of the model alone, since results depend on it.
 int64_t HeadChunkRows(int64_t vocab_size) {
   const auto rows = std::bit_floor(static_cast<uint64_t>(std::max<int64_t>(vocab_size / 16, 1)));
-  return std::clamp<int64_t>(static_cast<int64_t>(rows), 64, 1024);
+  return std::clamp<int64_t>(static_cast<int64_t>(rows), 64, 2048);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <map>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "ops/op.h"
 
@@ -35,23 +36,28 @@ class CostModel {
   const HardwareRates& rates() const { return rates_; }
   HardwareRates& rates() { return rates_; }
 
-  // A measurement: the op took `seconds` on a micro-batch of these sizes.
+  // A measurement: the op took `seconds` on a micro-batch of these sizes. One of the same sizes is
+  // replaced.
   void SetMeasured(const Op& op, Direction direction, const RowCounts& rows, double seconds);
+  // The op takes `ratio` times what was believed for these sizes, and for others.
+  void Correct(const Op& op, Direction direction, const RowCounts& rows, double ratio);
 
-  // Measured calls scale with the op's own cost function; others take the longer of what their
+  // Calls between two measured sizes take what lies between on a line over the op's own cost
+  // function, others scale with it; calls that were never measured take the longer of what their
   // FLOPs and their bytes take.
   double OpSeconds(const Op& op, Direction direction, const RowCounts& rows) const;
 
  private:
   struct Measured {
+    OpCost cost;  // of the sizes measured
     double seconds = 0;
-    double estimate = 0;  // by the rates, for the sizes measured
   };
 
-  double Estimate(const Op& op, Direction direction, const RowCounts& rows) const;
+  double Estimate(const OpCost& cost) const;
 
   HardwareRates rates_;
-  std::map<std::pair<std::string, Direction>, Measured> measured_;
+  // By cost, the smallest first.
+  std::map<std::pair<std::string, Direction>, std::vector<Measured>> measured_;
 };
 
 }  // namespace lazytrain

@@ -155,7 +155,8 @@ void MachineProfile::Add(const std::vector<OpTime>& times) {
   }
 }
 
-CostModel MachineProfile::Costs(const ModelGraph& model, const RowCounts& rows) const {
+CostModel MachineProfile::Costs(const ModelGraph& model,
+                                const std::vector<RowCounts>& sizes) const {
   std::vector<std::pair<const Op*, const OpTime*>> known;
   std::vector<OpTime> times;
   std::set<std::string> seen;
@@ -164,10 +165,12 @@ CostModel MachineProfile::Costs(const ModelGraph& model, const RowCounts& rows) 
       const std::string signature = node.op->Signature();
       if (!seen.insert(signature).second) continue;
       for (const Direction direction : {Direction::kForward, Direction::kBackward}) {
-        const OpTime* time = Find(signature, direction, rows);
-        if (time == nullptr) continue;
-        known.emplace_back(node.op.get(), time);
-        times.push_back(*time);
+        for (const RowCounts& rows : sizes) {
+          const OpTime* time = Find(signature, direction, rows);
+          if (time == nullptr) continue;
+          known.emplace_back(node.op.get(), time);
+          times.push_back(*time);
+        }
       }
     }
   }

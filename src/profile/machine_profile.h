@@ -43,8 +43,8 @@ struct MachineProfile {
   // Adds measurements, each in place of one of the same op and sizes.
   void Add(const std::vector<OpTime>& times);
 
-  // Rates, and the times of the model's ops as far as they are known.
-  CostModel Costs(const ModelGraph& model, const RowCounts& rows) const;
+  // Rates, and the times of the model's ops as far as they are known, for sizes most like these.
+  CostModel Costs(const ModelGraph& model, const std::vector<RowCounts>& sizes) const;
 
   Json ToJson() const;
   // Throws Error "<place>: ..." for what is no profile, or one of another version.

@@ -71,8 +71,9 @@ CostModel StepCosts::Correct(const CostModel& believed) const {
     const auto middle = ratios.begin() + static_cast<int64_t>(ratios.size() / 2);
     std::nth_element(ratios.begin(), middle, ratios.end(),
                      [](const auto& a, const auto& b) { return a.first < b.first; });
-    cost.SetMeasured(*middle->second->op, key.second, middle->second->rows,
-                     middle->second->seconds);
+    const Call& call = *middle->second;
+    const double expected = cost.OpSeconds(*call.op, key.second, call.rows);
+    cost.Correct(*call.op, key.second, call.rows, call.seconds / expected);
   }
   return cost;
 }

@@ -47,7 +47,7 @@ bool KnowsAllOps(const MachineProfile& profile, const Device& device, const Mode
 }
 
 BelievedCosts FromFile(const Config& config, const Device& device, const ModelGraph& model,
-                       const RowCounts& rows) {
+                       const std::vector<RowCounts>& sizes) {
   const std::string& file = config.hardware.profile;
   if (!std::filesystem::is_regular_file(file)) {
     throw UsageError("{}: '{}' is no file; make one with lazytrain profile --out {}, or take auto",
@@ -58,13 +58,13 @@ BelievedCosts FromFile(const Config& config, const Device& device, const ModelGr
   int64_t known = 0;
   ForEachOp(device, model, [&](const std::string& signature, Direction direction) {
     ++ops;
-    if (profile.Find(signature, direction, rows) != nullptr) ++known;
+    if (profile.Find(signature, direction, sizes.front()) != nullptr) ++known;
   });
   std::string origin = fmt::format("{} ({})", file, profile.machine.device);
   if (known < ops) {
     origin += fmt::format("; {} of {} ops are not in it and count by rates", ops - known, ops);
   }
-  return {profile.Costs(model, rows), origin};
+  return {profile.Costs(model, sizes), origin};
 }
 
 // Times the model's ops.
@@ -75,23 +75,26 @@ void AddOps(Device& device, const ModelGraph& model, const RowCounts& rows,
   profile.rates.gemm_flops = std::max(profile.rates.gemm_flops, GemmRate(model, times));
 }
 
-BelievedCosts OfThisMachine(Device& device, const ModelGraph& model, const RowCounts& rows,
-                            int64_t room) {
+BelievedCosts OfThisMachine(Device& device, const ModelGraph& model,
+                            const std::vector<RowCounts>& sizes, int64_t room) {
   const MachineDescription machine = MachineDescription::Of(device);
   const Path path = CachedProfilePath(machine);
   const double start = Now();
   std::optional<MachineProfile> cached = ReadCachedProfile(path, machine);
   MachineProfile profile = cached.value_or(MachineProfile{machine, {}, {}});
   if (!cached) profile.rates = MeasureRates(device, room);
-  const bool complete = rows.tokens == 0 || KnowsAllOps(profile, device, model, rows);
-  if (cached && complete) {
-    return {profile.Costs(model, rows), fmt::format("{}, measured before", path.string())};
+  std::vector<RowCounts> unknown;
+  for (const RowCounts& rows : sizes) {
+    if (rows.tokens > 0 && !KnowsAllOps(profile, device, model, rows)) unknown.push_back(rows);
   }
-  if (!complete) AddOps(device, model, rows, profile);
+  if (cached && unknown.empty()) {
+    return {profile.Costs(model, sizes), fmt::format("{}, measured before", path.string())};
+  }
+  for (const RowCounts& rows : unknown) AddOps(device, model, rows, profile);
   const double seconds = Now() - start;
   const bool kept = WriteCachedProfile(path, profile);
-  return {profile.Costs(model, rows), fmt::format("measured in {}{}", FormatSeconds(seconds),
-                                                  kept ? ", kept in " + path.string() : "")};
+  return {profile.Costs(model, sizes), fmt::format("measured in {}{}", FormatSeconds(seconds),
+                                                   kept ? ", kept in " + path.string() : "")};
 }
 
 int64_t NumbersGiven(const HardwareSettings& hardware) {
@@ -130,7 +133,7 @@ CostModel CostsOfRates(const HardwareSettings& hardware) {
 }
 
 BelievedCosts FindCosts(const Config& config, Device& device, const ModelGraph& model,
-                        const Capacity& capacity) {
+                        const std::vector<Capacity>& capacities) {
   const HardwareSettings& hardware = config.hardware;
   const bool automatic = hardware.profile == "auto";
   const bool all_given = automatic && AllGiven(hardware);
@@ -138,11 +141,18 @@ BelievedCosts FindCosts(const Config& config, Device& device, const ModelGraph& 
   // The virtual accelerator loads nothing.
   if (all_given && device.backend() == "cpu") return by_hand;
   const int64_t room = BytesFromGB(config.memory.device_memory_gb) - device.UsedBytes();
-  const RowCounts rows = RowsToMeasure(device, model, capacity.MicroBatchRows(), room);
-  if (device.backend() != "cpu" && rows.tokens > 0) LoadOps(device, model, rows);
+  std::vector<RowCounts> sizes;
+  for (const Capacity& capacity : capacities) {
+    const RowCounts rows = RowsToMeasure(device, model, capacity.MicroBatchRows(), room);
+    const bool known = std::any_of(sizes.begin(), sizes.end(), [&](const RowCounts& size) {
+      return size.tokens == rows.tokens;
+    });
+    if (!known) sizes.push_back(rows);
+  }
+  if (device.backend() != "cpu" && sizes.front().tokens > 0) LoadOps(device, model, sizes.front());
   if (all_given) return by_hand;
-  BelievedCosts costs =
-      automatic ? OfThisMachine(device, model, rows, room) : FromFile(config, device, model, rows);
+  BelievedCosts costs = automatic ? OfThisMachine(device, model, sizes, room)
+                                  : FromFile(config, device, model, sizes);
   costs.cost = WithGivenRates(costs.cost, hardware);
   if (const int64_t given = NumbersGiven(hardware); given > 0) {
     costs.origin += fmt::format("; {} number{} as given", given, given == 1 ? "" : "s");

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "device/device.h"
 #include "model/graph.h"
@@ -19,12 +20,13 @@ struct BelievedCosts {
 
 // Every hardware.* number of the configuration goes before others; they come from the file
 // hardware.profile, or from the profile of this machine in $HOME/.cache/lazytrain, to which what is
-// missing for this model is added by measuring it. Nothing is measured where the configuration
-// gives every rate. Measuring takes at most about memory.device_memory_gb of device memory;
-// afterwards Device::UsedBytes counts what the driver loads for the model's ops, measured or not.
-// Throws Error for an unreadable hardware.profile; a cache that cannot be read or written is noted.
+// missing for this model and these micro-batches is added by measuring it. Nothing is measured
+// where the configuration gives every rate. Measuring takes at most about memory.device_memory_gb
+// of device memory; afterwards Device::UsedBytes counts what the driver loads for the model's ops,
+// measured or not. Throws Error for an unreadable hardware.profile; a cache that cannot be read or
+// written is noted.
 BelievedCosts FindCosts(const Config& config, Device& device, const ModelGraph& model,
-                        const Capacity& capacity);
+                        const std::vector<Capacity>& capacities);
 
 // `measured`, but for the numbers that the configuration gives.
 CostModel WithGivenRates(const CostModel& measured, const HardwareSettings& hardware);

@@ -148,7 +148,7 @@ class Estimator {
       const MachineProfile profile =
           MachineProfile::FromJson(ReadJsonFile(options_.profile), options_.profile);
       cost_ =
-          WithGivenRates(profile.Costs(model_, CapacityOf(ConfigOf(1)).MicroBatchRows()), given);
+          WithGivenRates(profile.Costs(model_, {CapacityOf(ConfigOf(1)).MicroBatchRows()}), given);
       estimate_.assumptions.push_back(
           fmt::format("rates and op times of {} ({})", options_.profile, profile.machine.device));
       return;

@@ -144,7 +144,9 @@ RunPlan MakeRunPlan(const Config& config, const HubConfig& hub, Device& device) 
   Schedule schedule;
   const int64_t store = StoreBytes(model, {true, options.gradient_dtype}, capacity);
   CheckStore(config, store);
-  BelievedCosts believed = FindCosts(config, device, model, capacity);
+  BelievedCosts believed =
+      FindCosts(config, device, model,
+                IsSolved(config) ? CapacitiesOf(config) : std::vector<Capacity>{capacity});
   plan.cost = std::move(believed.cost);
   plan.cost_origin = std::move(believed.origin);
   plan.device_fixed = device.UsedBytes();

@@ -108,7 +108,7 @@ TEST(MachineProfile, GivesCostsThatScale) {
   ASSERT_EQ(op.type(), "linear");
   MachineProfile profile = Sample();
   profile.ops = {{op.Signature(), Direction::kForward, Rows(64, 32), 2.0}};
-  const CostModel cost = profile.Costs(model, Rows(64, 32));
+  const CostModel cost = profile.Costs(model, {Rows(64, 32)});
   EXPECT_DOUBLE_EQ(cost.OpSeconds(op, Direction::kForward, Rows(64, 32)), 2.0);
   EXPECT_DOUBLE_EQ(cost.OpSeconds(op, Direction::kForward, Rows(128, 32)), 4.0);
   EXPECT_DOUBLE_EQ(cost.rates().gemm_flops, op.Cost(Direction::kForward, Rows(64, 32)).flops / 2.0);

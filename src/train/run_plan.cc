@@ -177,6 +177,21 @@ RunPlan MakeRunPlan(const Config& config, const HubConfig& hub, Device& device) 
   return plan;
 }
 
+void Replace(RunPlan& plan, PlannedStep step, const CostModel& cost) {
+  const bool same_passes = plan.key.passes.empty() || plan.key.passes == step.schedule.passes;
+  if (!same_passes || step.schedule.micro_batch_tokens != plan.key.micro_batch_tokens) {
+    throw InternalError("a schedule of another numerics key");
+  }
+  plan.cost = cost;
+  ProgramSetOptions options = plan.programs->options();
+  options.tuning = {&plan.cost, plan.device_cap - plan.device_fixed};
+  Schedule schedule = step.schedule;
+  schedule.name = plan.programs->schedule().name;
+  ModelGraph model = plan.programs->model();
+  plan.search = std::move(step);
+  plan.programs = std::make_unique<ProgramSet>(std::move(model), std::move(schedule), options);
+}
+
 Json DescribePlan(const RunPlan& plan, const CostModel& cost, double predicted_seconds) {
   const ProgramSet& programs = *plan.programs;
   Json json = ScheduleToJson(programs.schedule(), programs.model());

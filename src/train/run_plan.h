@@ -41,6 +41,10 @@ std::unique_ptr<Device> OpenDevice(const Config& config);
 // host, when max_seq_len is above the model's context, and for impossible schedules.
 RunPlan MakeRunPlan(const Config& config, const HubConfig& model, Device& device);
 
+// Another schedule of the same numerics key in the plan's place, and what is believed by now.
+// Throws InternalError for one of another key.
+void Replace(RunPlan& plan, PlannedStep step, const CostModel& cost);
+
 // schedule.json of the run: the schedule, its capacity, numerics key, hardware numbers, and what
 // was predicted for it.
 Json DescribePlan(const RunPlan& plan, const CostModel& cost, double predicted_seconds);

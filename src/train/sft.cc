@@ -20,6 +20,7 @@
 #include "train/export.h"
 #include "train/model_folder.h"
 #include "train/progress.h"
+#include "train/replan.h"
 #include "train/run_plan.h"
 #include "train/step.h"
 #include "train/stop_signal.h"
@@ -112,6 +113,7 @@ class RunFolder {
 struct StepRecord {
   StepReport report;
   StepTimeline predicted;
+  StepRows rows;
   double seconds = 0;  // of the whole step, batch making included
   double learning_rate = 0;
   int64_t tokens = 0;
@@ -153,6 +155,7 @@ class SftRun {
     });
     folder_.Make();
     WriteDescription();
+    replanner_ = std::make_unique<Replanner>(config_, plan_, KernelsFor(*device_));
     return Train();
   }
 
@@ -175,12 +178,18 @@ class SftRun {
     }
   }
 
+  // Returns the seconds of a full step.
+  double WriteSchedule() const {
+    const Program& program = plan_.programs->training();
+    const double seconds = Simulate(program, FullStep(program.capacity), plan_.cost).seconds;
+    WriteFile(folder_ / "schedule.json", DescribePlan(plan_, plan_.cost, seconds).dump(2) + "\n");
+    return seconds;
+  }
+
   void WriteDescription() {
     const Program& program = plan_.programs->training();
-    const StepTimeline predicted = Simulate(program, FullStep(program.capacity), plan_.cost);
     WriteFile(folder_ / "config.yaml", ToYaml(config_));
-    WriteFile(folder_ / "schedule.json",
-              DescribePlan(plan_, plan_.cost, predicted.seconds).dump(2) + "\n");
+    const double predicted = WriteSchedule();
     const ModelGraph& model = plan_.programs->model();
     const DocumentSet& set = data_.set();
     fmt::print("model     {} ({}, {:.3f} M parameters, {})\n", model_folder_.string(),
@@ -196,7 +205,7 @@ class SftRun {
                plan_.programs->schedule().passes.size() == 1 ? "" : "es");
     fmt::print("planned   peak {} on the device, {} on the host; {} a full step\n",
                FormatBytes(plan_.device_bytes()), FormatBytes(plan_.host_bytes()),
-               FormatSeconds(predicted.seconds));
+               FormatSeconds(predicted));
     std::fflush(stdout);
   }
 
@@ -215,11 +224,18 @@ class SftRun {
       }
       metrics.WriteLine(Metrics(done, record).dump());
       seconds += record.seconds;
-      progress.Show(Line(done, record, seconds));
+      const ProgressLine line = Line(done, record, seconds);
+      progress.Show(line);
       MaybeTrace(done, record);
       Remember(done, record);
+      if (replanner_ == nullptr || done == data_.steps()) continue;
+      replanner_->Observe(record.report.timeline, record.rows, line.seconds_left);
+      if (!replanner_->ready()) continue;
+      progress.Finish();
+      PlanAgain(done);
     }
     progress.Finish();
+    replanner_.reset();
     engine_->Drain();
     ExportModel(*engine_, model_folder_, folder_ / "export");
     Summarize(done);
@@ -231,14 +247,40 @@ class SftRun {
     const std::vector<MicroBatch> step = data_.NextStep();
     StepRecord record;
     record.learning_rate = LearningRateAt(rates_, index);
-    const StepRows rows = RowsOf(step);
+    record.rows = RowsOf(step);
     for (const MicroBatch& batch : step) record.tokens += batch.tokens();
     for (const MicroBatch& batch : step) record.predicted_tokens += batch.predicted_tokens();
     record.report = engine_->Step(step, record.learning_rate);
     record.seconds =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-    record.predicted = Simulate(plan_.programs->training(), rows, plan_.cost);
+    record.predicted = Simulate(plan_.programs->training(), record.rows, plan_.cost);
     return record;
+  }
+
+  // Takes what planning with measured times has come to: the run goes on under a better schedule of
+  // the same bits, and says if there is one of others.
+  void PlanAgain(int64_t done) {
+    Replanner::Result result = replanner_->Take();
+    if (result.is_reported) {
+      const Schedule& other = result.other.schedule;
+      Note(
+          "step {}: by measured times a step could take {} instead of {} with "
+          "memory.micro_batch_tokens={} memory.passes={}; that changes bits, so it takes a new run",
+          done, FormatSeconds(result.other.simulated),
+          FormatSeconds(result.replaces ? result.better.simulated : result.current),
+          other.micro_batch_tokens, other.passes.size());
+    }
+    if (!result.replaces) return;
+    fmt::print("replanned at step {}: {} a full step, by measured times, instead of {}\n", done,
+               FormatSeconds(result.better.simulated), FormatSeconds(result.current));
+    // The programs go with the engine that runs them.
+    TrainingState state = engine_->Leave();
+    engine_.reset();
+    replanner_.reset();
+    Replace(plan_, std::move(result.better), result.cost);
+    engine_ = std::make_unique<TrainingEngine>(*device_, *plan_.programs, plan_.demand,
+                                               plan_.engine, std::move(state));
+    WriteSchedule();
   }
 
   static double TokensPerSecond(const StepRecord& record) {
@@ -326,6 +368,7 @@ class SftRun {
   TrainingData data_;
   LearningRateSettings rates_;
   std::unique_ptr<TrainingEngine> engine_;
+  std::unique_ptr<Replanner> replanner_;
 
   double first_loss_ = 0;
   double last_loss_ = 0;

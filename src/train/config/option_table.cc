@@ -15,7 +15,6 @@ constexpr Range kPositive = {.low = 0, .low_open = true};
 constexpr Range kGB = {.low = 0, .high = kMaxGB, .low_open = true};
 constexpr Range kGBOrZero = {.low = 0, .high = kMaxGB};
 
-constexpr std::string_view kNoReplanning = "planning again is not built yet";
 constexpr std::string_view kNoCheckpoints = "checkpoints are not built yet";
 constexpr std::string_view kNoEvaluation = "evaluation is not built yet";
 constexpr std::string_view kNoEightBit = "8-bit moments are not built yet";
@@ -338,8 +337,7 @@ void AddMemory(std::vector<Option>* options) {
        .field = At<&Config::memory, &S::replan>(),
        .default_text = "auto",
        .help = "plan again when measurements differ from what was believed",
-       .words = {"auto", "never"},
-       .availability = {.built = {"auto"}, .reason = kNoReplanning}});
+       .words = {"auto", "never"}});
   add({.key = "memory.checkpoint_interval",
        .field = At<&Config::memory, &S::checkpoint_interval>(),
        .default_text = "4",

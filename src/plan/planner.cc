@@ -107,6 +107,13 @@ class Planner {
     double proven = kInfinity;  // no schedule is below; kInfinity: none is possible, or none yet
   };
 
+  // However long it takes, something is looked for.
+  bool TimeEnded() {
+    if (Now() < end_ || !result_.feasible) return false;
+    result_.time_ended = true;
+    return true;
+  }
+
   double Best() const { return result_.feasible ? result_.estimate.seconds : kInfinity; }
 
   void Sort() {
@@ -177,13 +184,10 @@ class Planner {
     // Cannot be better by more than the gap asked for.
     const auto hopeless = [&] { return candidate.bound >= Best() * (1 - options_.gap); };
     if (!attempt.relaxed.found() || hopeless()) return;
+    if (TimeEnded()) return;
     Search(attempt);
-    if (hopeless()) return;
+    if (hopeless() || TimeEnded()) return;
     const double left = end_ - Now();
-    if (left <= 0 && result_.feasible) {
-      result_.time_ended = true;
-      return;
-    }
     const PlanProblem problem =
         ProblemOf(model_, cost_, options_, candidate.capacity, *attempt.costs);
     const ScheduleMip mip(problem, candidate.passes);

@@ -37,6 +37,9 @@ ScheduleScore::Score ScheduleScore::Of(std::vector<double>& columns) {
                    Value(window.memory, columns) + columns[mip_.persistent_],
                    Value(window.host_updates, columns),
                    Value(window.made, columns),
+                   Value(window.written, columns),
+                   Value(window.read_before, columns),
+                   Value(window.read_during, columns),
                    0,
                    0,
                    0,
@@ -45,6 +48,12 @@ ScheduleScore::Score ScheduleScore::Of(std::vector<double>& columns) {
   }
   const PlanBudget& budget = mip_.problem_.budget;
   excess_ = 0;
+  if (mip_.host_kept_ != ScheduleMip::kNone) {
+    const double kept = Value(mip_.host_gb_, columns);
+    const double room = std::max(0.0, budget.host_activation_bytes / ScheduleMip::kGB - kept);
+    Write(room);
+    excess_ += Read(room);
+  }
   const double unsent = Send();
   const double ahead = Fetch();
   const double waiting = Update();
@@ -54,7 +63,6 @@ ScheduleScore::Score ScheduleScore::Of(std::vector<double>& columns) {
   for (size_t w = 0; w < windows_.size(); ++w) {
     seconds += mip_.windows_[w].kind.count * windows_[w].exposed;
   }
-  if (mip_.host_kept_ != ScheduleMip::kNone) seconds = std::max(seconds, NvmeSeconds(columns));
   const auto above = [&](const LinearSum& sum, double bytes) {
     return std::max(0.0, Value(sum, columns) - bytes / ScheduleMip::kGB);
   };
@@ -69,18 +77,35 @@ double ScheduleScore::Idle(double link_seconds, double gb, double updates) const
       {link_seconds, (gb + updates * mip_.costs_.update_bytes) / host_, updates / updates_});
 }
 
-// Written in the forward sweep, read in the backward sweep.
-double ScheduleScore::NvmeSeconds(const std::vector<double>& columns) const {
-  const HardwareRates& rates = mip_.problem_.rates;
-  double seconds = 0;
-  for (const ScheduleMip::Placed& placed : mip_.windows_) {
-    seconds +=
-        placed.kind.count * ScheduleMip::kGB *
-        (Value(placed.window.written, columns) / rates.nvme_write_bytes +
-         (Value(placed.window.read_before, columns) + Value(placed.window.read_during, columns)) /
-             rates.nvme_read_bytes);
+// To NVMe as early as can be; what waits takes the host memory that kept activations leave.
+void ScheduleScore::Write(double room) {
+  const double rate = mip_.problem_.rates.nvme_write_bytes / ScheduleMip::kGB;
+  double unsaved = 0;
+  for (Numbers& window : windows_) {
+    unsaved += window.written;
+    unsaved -= std::min(unsaved, rate * (window.seconds + window.exposed));
+    if (unsaved <= room) continue;
+    window.exposed += (unsaved - room) / rate;
+    unsaved = room;
   }
-  return seconds;
+}
+
+// From NVMe as late as can be, through the same memory; returns the GB too many.
+double ScheduleScore::Read(double room) {
+  const double rate = mip_.problem_.rates.nvme_read_bytes / ScheduleMip::kGB;
+  double staged = 0;
+  double excess = 0;
+  for (size_t w = windows_.size(); w-- > 0;) {
+    Numbers& window = windows_[w];
+    const double wanted = window.read_during + staged;
+    double late = wanted - std::min(wanted, rate * (window.seconds + window.exposed));
+    excess = std::max(excess, window.read_before - room);
+    const double waiting = std::max(0.0, std::min(late, window.read_before + late - room));
+    window.exposed += waiting / rate;
+    late -= waiting;
+    staged = window.read_before + late;
+  }
+  return std::max(excess, 0.0);
 }
 
 // As early as can be; returns the GB that are left after the step.

@@ -27,12 +27,14 @@ class ScheduleScore {
   // What a window asks for, in numbers.
   struct Numbers {
     double seconds, before, during, issued, memory, updates, made;
+    double written, read_before, read_during;  // NVMe
     double exposed, sent, unsent, fetched;
   };
 
   double Value(const LinearSum& sum, const std::vector<double>& columns) const;
   double Idle(double link_seconds, double gb, double updates) const;
-  double NvmeSeconds(const std::vector<double>& columns) const;
+  void Write(double room);
+  double Read(double room);
   double Send();
   double Fetch();
   double Update();

@@ -117,7 +117,7 @@ references() {
 
 gpu_runs() {
   # Context and kernels take 0.55 GB of a GPU's cap. Resident, the larger model takes 0.42 GB more.
-  local small=0.8
+  local small=0.85
   if [[ $device == cpu ]]; then small=0.1; fi
   train tiny tiny "$device" bfloat16 interval "$small"
   train 50m-streamed 50m "$device" bfloat16 interval "$small"

@@ -23,7 +23,7 @@ class PlanCommand final : public Command {
     options.Text("report", report_, "Write a page that explains the plan to this file (HTML)");
   }
   int Run() override {
-    const Config config = LoadConfig(config_, overrides_);
+    const Config config = LoadConfig(config_, overrides_, ConfigUse::kPlanning);
     const std::unique_ptr<Device> device = OpenDevice(config);
     const RunPlan plan = MakeRunPlan(
         config, HubConfig::FromFolder(FindModelFolder(config.model.name, "model.name")), *device);

@@ -25,7 +25,7 @@ class SimulateCommand final : public Command {
   }
   int Run() override {
     if (!schedule_.empty()) overrides_.push_back("memory.schedule=" + schedule_);
-    const Config config = LoadConfig(config_, overrides_);
+    const Config config = LoadConfig(config_, overrides_, ConfigUse::kPlanning);
     const std::unique_ptr<Device> device = OpenDevice(config);
     const RunPlan plan = MakeRunPlan(
         config, HubConfig::FromFolder(FindModelFolder(config.model.name, "model.name")), *device);

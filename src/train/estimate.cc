@@ -34,7 +34,6 @@ constexpr int64_t kUsualMicroBatches = 64;
 // For bounds of batches and budgets, of which the first ones matter most.
 constexpr double kLimitSeconds = 12;
 // Of a search whose schedule is thrown away.
-constexpr double kQuickSeconds = 2;
 
 void CheckAmount(const char* flag, double value, bool required) {
   if (value == 0 && !required) return;
@@ -237,10 +236,8 @@ class Estimator {
   }
 
   void Refuse(int64_t batch) {
-    const double device =
-        Enough(&MemoryBudget::device_bytes, batch, limits_.LeastDevice(batch, false, budget_));
-    const double host = Enough(&MemoryBudget::host_activation_bytes, batch,
-                               limits_.LeastHost(batch, false, budget_));
+    const double device = limits_.EnoughDevice(batch, budget_);
+    const double host = limits_.EnoughHost(batch, budget_);
     if (device < kInfinity) {
       const double missing = device - budget_.device_bytes;
       estimate_.shortage =
@@ -266,22 +263,6 @@ class Estimator {
     if (const int64_t shorter = LongestSequence(batch); shorter > 0) {
       estimate_.changes.push_back(fmt::format("--seq {}", shorter));
     }
-  }
-
-  // So much of one memory, from `least` on, that a compiled step fits; kInfinity: not found.
-  double Enough(double MemoryBudget::*memory, int64_t batch, double least) {
-    if (least == kInfinity) return kInfinity;
-    for (const double factor : {1.03, 1.15, 1.4, 1.8, 2.5}) {
-      MemoryBudget budget = budget_;
-      budget.*memory = factor * std::max(least, budget.*memory);
-      if (!limits_.Plans(batch, false, budget)) continue;
-      SearchInput search = SearchOf(batch);
-      search.device_bytes = static_cast<int64_t>(budget.device_bytes);
-      search.host_activation_bytes = static_cast<int64_t>(budget.host_activation_bytes);
-      search.seconds = kQuickSeconds;
-      if (SearchSchedule(search).fits) return budget.*memory;
-    }
-    return kInfinity;
   }
 
   // Three digits that hold it.

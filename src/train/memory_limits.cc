@@ -13,6 +13,8 @@ constexpr double kMostBytes = 1e14;
 constexpr double kPrecision = 1.005;
 // Of a mixed-integer program that only has to find something.
 constexpr double kSeconds = 1;
+// Of a search that only has to fit.
+constexpr double kQuickSeconds = 2;
 // Tries below what linear programs allow, of it.
 constexpr double kShares[] = {1, 0.85, 0.6, 0.35, 0.15, 0.05, 0.01};
 
@@ -122,6 +124,31 @@ double MemoryLimits::Least(double MemoryBudget::*memory, int64_t batch, bool one
     (Fits(batch, one_pass, budget) ? high : low) = middle;
   }
   return high;
+}
+
+double MemoryLimits::Enough(double MemoryBudget::*memory, int64_t batch,
+                            const MemoryBudget& budget) const {
+  const double least = Least(memory, batch, false, budget);
+  if (least == kInfinity) return kInfinity;
+  for (const double factor : {1.03, 1.15, 1.4, 1.8, 2.5}) {
+    MemoryBudget more = budget;
+    more.*memory = factor * std::max(least, budget.*memory);
+    if (!Plans(batch, false, more)) continue;
+    SearchInput search = search_of_(batch);
+    search.device_bytes = static_cast<int64_t>(more.device_bytes);
+    search.host_activation_bytes = static_cast<int64_t>(more.host_activation_bytes);
+    search.seconds = kQuickSeconds;
+    if (SearchSchedule(search).fits) return more.*memory;
+  }
+  return kInfinity;
+}
+
+double MemoryLimits::EnoughDevice(int64_t batch, const MemoryBudget& budget) const {
+  return Enough(&MemoryBudget::device_bytes, batch, budget);
+}
+
+double MemoryLimits::EnoughHost(int64_t batch, const MemoryBudget& budget) const {
+  return Enough(&MemoryBudget::host_activation_bytes, batch, budget);
 }
 
 double MemoryLimits::LeastDevice(int64_t batch, bool one_pass, MemoryBudget budget) const {

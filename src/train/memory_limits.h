@@ -46,8 +46,12 @@ class MemoryLimits {
   // The least bytes of one memory that do by linear programs, the other as given; kInfinity: none.
   double LeastDevice(int64_t batch, bool one_pass, MemoryBudget budget) const;
   double LeastHost(int64_t batch, bool one_pass, MemoryBudget budget) const;
+  // From there on, so much that a compiled step was found to fit; kInfinity: not found.
+  double EnoughDevice(int64_t batch, const MemoryBudget& budget) const;
+  double EnoughHost(int64_t batch, const MemoryBudget& budget) const;
 
  private:
+  double Enough(double MemoryBudget::*memory, int64_t batch, const MemoryBudget& budget) const;
   double Least(double MemoryBudget::*memory, int64_t batch, bool one_pass,
                MemoryBudget budget) const;
 

@@ -137,6 +137,7 @@ class Search {
     for (int i = 0;; ++i) {
       const Tried tried = Try(result.schedule, result.capacity);
       const bool late = best_.fits && Now() - start_ > 2 * input_.seconds;
+      if (late) best_.plan.time_ended = true;
       if (late || i == kCorrections) return;
       const double over = static_cast<double>(tried.device_bytes) - cap;
       budget -= std::max(kStep * cap, 1.1 * over);

@@ -13,6 +13,7 @@
 #include "program/persistent.h"
 #include "train/believed_costs.h"
 #include "train/device_choice.h"
+#include "train/memory_limits.h"
 #include "train/plan_inputs.h"
 #include "train/trained_graph.h"
 
@@ -113,6 +114,31 @@ void CheckDeviceMemory(const Config& config, const RunPlan& plan) {
       RoundUpToGB(plan.device_bytes() + plan.device_fixed));
 }
 
+// No schedule fits: the cap with which one does.
+[[noreturn]] void RefusePlan(const Config& config, const RunPlan& plan, const SearchInput& input) {
+  constexpr double kSeconds = 10;
+  const MemoryLimits limits([&](int64_t) { return input; }, 1, kSeconds);
+  const double enough = limits.EnoughDevice(1, {static_cast<double>(input.device_bytes),
+                                                static_cast<double>(input.host_activation_bytes)}) +
+                        static_cast<double>(plan.device_fixed);
+  const std::string others =
+      "dataset.max_seq_len, training.batch_size or memory.micro_batch_tokens";
+  if (enough == kInfinity) {
+    throw UsageError(
+        "{}: no schedule of this model fits {} GB of device memory, nor more with {} of host "
+        "memory "
+        "for activations; raise memory.host_memory_gb too, or lower {}",
+        config.Place("memory.device_memory_gb"), config.memory.device_memory_gb,
+        FormatBytes(input.host_activation_bytes), others);
+  }
+  throw UsageError(
+      "{}: no schedule of this model fits {} GB of device memory, {} too few: with {:.6g} GB one "
+      "does; raise it, or lower {}",
+      config.Place("memory.device_memory_gb"), config.memory.device_memory_gb,
+      FormatBytes(static_cast<int64_t>(enough) - plan.device_cap),
+      RoundUpToGB(static_cast<int64_t>(enough)), others);
+}
+
 void CheckHostMemory(const Config& config, const RunPlan& plan) {
   const int64_t available = HostMemory(config);
   if (plan.host_bytes() <= available) return;
@@ -151,9 +177,11 @@ RunPlan MakeRunPlan(const Config& config, const HubConfig& hub, Device& device) 
   plan.cost_origin = std::move(believed.origin);
   plan.device_fixed = device.UsedBytes();
   if (IsSolved(config)) {
-    plan.search = SearchSchedule(MakeSearchInput(
+    const SearchInput input = MakeSearchInput(
         config, model, {true, options.gradient_dtype}, plan.cost, &KernelsFor(device),
-        plan.device_cap - plan.device_fixed, HostActivationBytes(config, store)));
+        plan.device_cap - plan.device_fixed, HostActivationBytes(config, store));
+    plan.search = SearchSchedule(input);
+    if (!plan.search->fits) RefusePlan(config, plan, input);
     capacity = plan.search->capacity;
     schedule = plan.search->schedule;
     schedule.name = config.memory.schedule;

@@ -19,6 +19,7 @@
 #include "report/trace.h"
 #include "train/export.h"
 #include "train/model_folder.h"
+#include "train/plan_explain.h"
 #include "train/progress.h"
 #include "train/replan.h"
 #include "train/run_plan.h"
@@ -87,7 +88,7 @@ class RunFolder {
  public:
   explicit RunFolder(const Config& config) : folder_(config.training.output_dir) {
     const std::string& metrics = config.logging.metrics;
-    for (const char* name : {"config.yaml", "schedule.json", "export"}) {
+    for (const char* name : {"config.yaml", "schedule.json", "plan.html", "export"}) {
       if (metrics == name) {
         throw UsageError("{}: '{}' is another file of the run; choose another name",
                          config.Place("logging.metrics"), name);
@@ -180,9 +181,10 @@ class SftRun {
 
   // Returns the seconds of a full step.
   double WriteSchedule() const {
-    const Program& program = plan_.programs->training();
-    const double seconds = Simulate(program, FullStep(program.capacity), plan_.cost).seconds;
+    const ExplainedPlan explained(config_, plan_);
+    const double seconds = explained.report().timeline->seconds;
     WriteFile(folder_ / "schedule.json", DescribePlan(plan_, plan_.cost, seconds).dump(2) + "\n");
+    WriteFile(folder_ / "plan.html", PlanPage(explained.report()));
     return seconds;
   }
 

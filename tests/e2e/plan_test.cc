@@ -62,8 +62,15 @@ TEST_F(Plans, RunWithTheBitsOfEveryOtherSchedule) {
 }
 
 TEST_F(Plans, SayWhatWouldFit) {
-  ExpectError(Plan({"memory.schedule=solve", "memory.device_memory_gb=0.001"}), 2,
-              {"memory.device_memory_gb", "smallest that works"});
+  const Words small = {"memory.schedule=solve", "memory.device_memory_gb=0.001"};
+  const Outcome refused = Plan(small);
+  ExpectError(refused, 2, {"memory.device_memory_gb", "too few", "dataset.max_seq_len"});
+  const std::string sentence = "too few: with ";
+  const size_t at = refused.err.find(sentence);
+  ASSERT_NE(at, std::string::npos) << refused.err;
+  const std::string enough = refused.err.substr(
+      at + sentence.size(), refused.err.find(" GB one", at) - at - sentence.size());
+  ExpectDone(Plan({"memory.schedule=solve", "memory.device_memory_gb=" + enough}));
 }
 
 }  // namespace

@@ -21,6 +21,7 @@ class SftRuns : public ProgramTest {
             "export/tokenizer.json",
             "export/tokenizer_config.json",
             "metrics.jsonl",
+            "plan.html",
             "schedule.json"};
   }
   Words FilesOf(const std::string& run) const {

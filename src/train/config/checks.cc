@@ -76,13 +76,14 @@ void CheckTogether(const Config& config) {
   }
 }
 
-void CheckComplete(const Config& config, std::string_view file) {
+void CheckComplete(const Config& config, std::string_view file, ConfigUse use) {
   const auto place = [&](std::string_view key) {
     return config.Given(key) ? config.Place(key) : fmt::format("{}: {}", file, key);
   };
   if (config.model.name.empty()) {
     throw UsageError("{}: is missing; set it to a model folder or a hub id", place("model.name"));
   }
+  if (use == ConfigUse::kPlanning) return;
   if (config.dataset.name.empty() && config.dataset.path.empty()) {
     throw UsageError(
         "{}: is missing; set it to a name from dataset_info.json, or dataset.path to a file or "

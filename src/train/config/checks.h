@@ -15,6 +15,6 @@ void ResolveAlternatives(Config* config);
 void CheckTogether(const Config& config);
 
 // Throws Error "<file>: ..." for what a training run cannot do without.
-void CheckComplete(const Config& config, std::string_view file);
+void CheckComplete(const Config& config, std::string_view file, ConfigUse use);
 
 }  // namespace lazytrain

@@ -151,9 +151,11 @@ struct Config {
 // built are replaced and told in one note; upstream spellings are understood with a note each.
 // Throws Error (kUsage) "<file>:<line>: <key>: <what is wrong>; <what to do>", with "command line"
 // for a place of overrides: unreadable or malformed file, unknown or repeated keys, values of the
-// wrong type or range or of a part that is not built, contradictions, and what a training run
-// cannot do without (model.name, a data set, a length).
-Config LoadConfig(const Path& path, std::span<const std::string> overrides = {});
+// wrong type or range or of a part that is not built, contradictions, and what the use cannot do
+// without: model.name; a training run also a data set and a length.
+enum class ConfigUse { kTraining, kPlanning };
+Config LoadConfig(const Path& path, std::span<const std::string> overrides = {},
+                  ConfigUse use = ConfigUse::kTraining);
 
 // A configuration without a file, for commands that need no data set and no length: the defaults
 // and `overrides`, whose messages begin with `place`. Checks as LoadConfig but for what is missing.

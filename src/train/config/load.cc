@@ -161,7 +161,7 @@ bool Config::operator==(const Config& other) const {
   return values(*this) == values(other);
 }
 
-Config LoadConfig(const Path& path, std::span<const std::string> overrides) {
+Config LoadConfig(const Path& path, std::span<const std::string> overrides, ConfigUse use) {
   const std::string file = path.string();
   std::error_code error;
   if (!std::filesystem::exists(path, error)) {
@@ -174,7 +174,7 @@ Config LoadConfig(const Path& path, std::span<const std::string> overrides) {
   std::vector<Setting> from_file = ReadSettings(ReadFile(path), file);
   Config config = Resolve(
       Gather(std::move(from_file), ReadOverrides(overrides, "command line"), &notes), &notes);
-  CheckComplete(config, file);
+  CheckComplete(config, file, use);
   NoteDefaults(config, &notes);
   Tell(notes);
   return config;

@@ -357,10 +357,16 @@ Schedule ScheduleMip::ScheduleOf(const LinearSolution& solution) const {
     if (taken(choice.states)) unit.states = Tier::kDevice;
     schedule.units.push_back(unit);
   }
-  for (const std::vector<GroupChoice>& choices : groups_) {
+  for (size_t s = 0; s < groups_.size(); ++s) {
     SegmentPlan& plan = schedule.segments.emplace_back();
-    for (const GroupChoice& choice : choices) {
+    for (size_t g = 0; g < groups_[s].size(); ++g) {
+      const GroupChoice& choice = groups_[s][g];
       Tier tier = Tier::kRecompute;
+      // What takes nothing divides blocks for nothing.
+      const GroupCosts& costs = costs_.segments[s].groups[g];
+      if (costs.wanted && costs.bytes == 0 && problem_.space.MayKeep(chain_, s, g)) {
+        tier = Tier::kDevice;
+      }
       if (taken(choice.device)) tier = Tier::kDevice;
       if (taken(choice.host)) tier = Tier::kHost;
       if (taken(choice.nvme)) tier = Tier::kNvme;

@@ -174,7 +174,7 @@ class Table {
         row.name, row.moments.name, row.schedule.passes.size(), row.micro_batch, step.seconds,
         static_cast<double>(of_.batch * kLength) / step.seconds,
         100 * step.recompute / step.seconds, step.h2d_bytes / 1e9, step.d2h_bytes / 1e9,
-        step.exposed_update, searched);
+        std::max(0.0, step.exposed_update), searched);
     std::fflush(stdout);
   }
 

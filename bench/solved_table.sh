@@ -10,20 +10,20 @@ work=$(mktemp -d)
 trap 'rm -rf -- "$work"' EXIT
 export HOME=$work  # measures this machine anew, once a model
 
-# row NAME LAYERS HIDDEN KV_HEADS VOCABULARY CAP_GB SETTING...: one model, budget and machine.
+# row NAME LAYERS HIDDEN KV_HEADS VOCABULARY BATCH CAP_GB SETTING...: one model, budget and machine.
 row() {
-  local name=$1 layers=$2 hidden=$3 kv_heads=$4 vocabulary=$5 cap=$6
-  shift 6
+  local name=$1 layers=$2 hidden=$3 kv_heads=$4 vocabulary=$5 batch=$6 cap=$7
+  shift 7
   cat > "$work/config.json" << JSON
 {"model_type": "llama", "vocab_size": $vocabulary, "hidden_size": $hidden,
  "intermediate_size": $((hidden * 3)), "num_hidden_layers": $layers, "num_attention_heads": 8,
  "num_key_value_heads": $kv_heads, "max_position_embeddings": 512, "tie_word_embeddings": false}
 JSON
-  build/lazytrain bench --model "$work" --batch 8 --seq 128 --steps "$steps" \
+  build/lazytrain bench --model "$work" --batch "$batch" --seq 128 --steps "$steps" \
     --baseline-steps "$steps" --schedule solve,interval --device-memory-gb "$cap" \
     --json "$work/result.json" memory.micro_batch_tokens=256 memory.solve_seconds=6 \
     hardware.throttle=true "$@" > "$work/log"
-  python3 - "$name" "$layers x $hidden" "$cap" "$*" "$work/result.json" << 'PYTHON'
+  python3 - "$name" "$layers x $hidden, batch $batch" "$cap" "$*" "$work/result.json" << 'PYTHON'
 import json, sys
 name, model, cap, settings, path = sys.argv[1:]
 ours = json.load(open(path))
@@ -37,8 +37,8 @@ PYTHON
 
 echo "| bottleneck | model, cap, settings | predicted s | measured s | difference | interval s | planned peak GB |"
 echo "| --- | --- | --- | --- | --- | --- | --- |"
-row compute 8 256 4 2048 0.04
-row h2d 6 256 8 2048 0.04 hardware.h2d_gbps=0.06
-row d2h 8 256 4 1024 0.05 hardware.d2h_gbps=0.03
-row "host memory" 6 320 8 1024 0.05 hardware.host_gbps=0.4 hardware.h2d_gbps=0.3 hardware.d2h_gbps=0.3
-row optimizer 10 256 8 2048 0.06 hardware.host_gbps=0.25
+row compute 8 256 4 2048 24 0.05
+row h2d 6 256 8 2048 8 0.04 hardware.h2d_gbps=0.06
+row d2h 8 256 4 1024 8 0.05 hardware.d2h_gbps=0.03
+row "host memory" 6 320 8 1024 8 0.05 hardware.host_gbps=0.4 hardware.h2d_gbps=0.3 hardware.d2h_gbps=0.3
+row optimizer 10 256 8 2048 8 0.06 hardware.host_gbps=0.25

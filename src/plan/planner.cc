@@ -16,6 +16,8 @@ namespace {
 // More passes than this stream weights so often, or leave so little to overlap with, that they have
 // not been worth their programs.
 constexpr int64_t kMostPasses = 12;
+// Passes of one micro-batch each are tried up to this many.
+constexpr int64_t kMostSingle = 64;
 // Longer first passes are tried up to this many.
 constexpr int64_t kMostUneven = 4;
 // Of local search, for each number of passes that is worth it: about a second for 100 layers.
@@ -36,6 +38,8 @@ std::vector<int64_t> PassCounts(const PlannerOptions& options, int64_t micro_bat
   for (int64_t count = 1; count <= std::min(micro_batches, kMostPasses); ++count) {
     counts.push_back(count);
   }
+  // Ordinary training: with everything on the device nothing streams, however often.
+  if (micro_batches > kMostPasses && micro_batches <= kMostSingle) counts.push_back(micro_batches);
   return counts;
 }
 

@@ -8,12 +8,13 @@ cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.."
 steps=${1:-8}
 work=$(mktemp -d)
 trap 'rm -rf -- "$work"' EXIT
-export HOME=$work  # measures this machine anew, once a model
 
 # row NAME LAYERS HIDDEN KV_HEADS VOCABULARY BATCH CAP_GB SETTING...: one model, budget and machine.
 row() {
   local name=$1 layers=$2 hidden=$3 kv_heads=$4 vocabulary=$5 batch=$6 cap=$7
   shift 7
+  HOME=$(mktemp -d -p "$work")  # measures this machine anew: its speed changes with what else runs
+  export HOME
   cat > "$work/config.json" << JSON
 {"model_type": "llama", "vocab_size": $vocabulary, "hidden_size": $hidden,
  "intermediate_size": $((hidden * 3)), "num_hidden_layers": $layers, "num_attention_heads": 8,

@@ -7,7 +7,6 @@ cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.."
 steps=${1:-8}
 work=$(mktemp -d)
 trap 'rm -rf -- "$work"' EXIT
-export HOME=$work  # measures this machine anew, once
 cat > "$work/config.json" << 'JSON'
 {"model_type": "llama", "vocab_size": 2048, "hidden_size": 256, "intermediate_size": 768,
  "num_hidden_layers": 8, "num_attention_heads": 8, "num_key_value_heads": 4,
@@ -18,6 +17,8 @@ JSON
 row() {
   local name=$1
   shift
+  HOME=$(mktemp -d -p "$work")  # measures this machine anew: its speed changes with what else runs
+  export HOME
   build/lazytrain bench --model "$work" --batch 4 --seq 128 --steps "$steps" \
     --json "$work/result.json" memory.micro_batch_tokens=256 hardware.throttle=true "$@" > /dev/null
   awk -v name="$name" -v settings="$*" '

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <bit>
-#include <chrono>
 #include <cmath>
 #include <memory>
 #include <utility>
 
+#include "core/clock.h"
 #include "core/thread_pool.h"
 #include "plan/local_search.h"
 
@@ -22,10 +22,6 @@ constexpr int64_t kMostSingle = 64;
 constexpr int64_t kMostUneven = 4;
 // Of local search, for each number of passes that is worth it: about a second for 100 layers.
 constexpr int64_t kSearchRounds = 60000;
-
-double Now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 std::vector<int64_t> PassCounts(const PlannerOptions& options, int64_t micro_batches) {
   std::vector<int64_t> counts;
@@ -74,10 +70,10 @@ PlanProblem ProblemOf(const ModelGraph& model, const CostModel& cost, const Plan
 class Planner {
  public:
   Planner(const ModelGraph& model, const CostModel& cost, const PlannerOptions& options)
-      : model_(model), cost_(cost), options_(options), end_(Now() + options.seconds) {}
+      : model_(model), cost_(cost), options_(options), end_(SecondsNow() + options.seconds) {}
 
   PlanResult Run() {
-    const double start = Now();
+    const double start = SecondsNow();
     for (const Capacity& capacity : options_.capacities) {
       costs_.push_back(
           std::make_unique<PlanCosts>(MakePlanCosts(model_, capacity, cost_, options_.states)));
@@ -98,7 +94,7 @@ class Planner {
     for (Attempt& attempt : attempts_) SolveAttempt(attempt);
     if (result_.feasible) FindBound();
     for (Attempt& attempt : attempts_) result_.candidates.push_back(attempt.candidate);
-    result_.solve_seconds = Now() - start;
+    result_.solve_seconds = SecondsNow() - start;
     return std::move(result_);
   }
 
@@ -113,7 +109,7 @@ class Planner {
 
   // However long it takes, something is looked for.
   bool TimeEnded() {
-    if (Now() < end_ || !result_.feasible) return false;
+    if (SecondsNow() < end_ || !result_.feasible) return false;
     result_.time_ended = true;
     return true;
   }
@@ -141,7 +137,7 @@ class Planner {
       const ScheduleMip mip(problem, candidate.passes);
       SolveOptions solve;
       solve.relaxed = true;
-      solve.seconds = std::max(0.1, end_ - Now());
+      solve.seconds = std::max(0.1, end_ - SecondsNow());
       solve.cutoff = Best();
       attempt.relaxed = mip.program().Solve(solve);
       candidate.feasible = attempt.relaxed.status != LinearSolution::Status::kInfeasible;
@@ -191,7 +187,7 @@ class Planner {
     if (TimeEnded()) return;
     Search(attempt);
     if (hopeless() || TimeEnded()) return;
-    const double left = end_ - Now();
+    const double left = end_ - SecondsNow();
     const PlanProblem problem =
         ProblemOf(model_, cost_, options_, candidate.capacity, *attempt.costs);
     const ScheduleMip mip(problem, candidate.passes);

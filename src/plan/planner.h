@@ -2,7 +2,6 @@
 // linear program, the promising ones by their mixed-integer program.
 #pragma once
 
-#include <functional>
 #include <optional>
 #include <vector>
 

@@ -1,10 +1,10 @@
 #include "profile/op_times.h"
 
 #include <algorithm>
-#include <chrono>
 #include <memory>
 #include <set>
 
+#include "core/clock.h"
 #include "core/units.h"
 #include "profile/op_calls.h"
 
@@ -14,10 +14,6 @@ namespace {
 constexpr int64_t kLeastTokens = 16;
 // A micro-batch that is one long document passes through most ops in chunks that are no larger.
 constexpr int64_t kMostTokens = 16384;
-
-double Now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 // Runs calls one right after the other and takes the time of each.
 class Stopwatch {
@@ -70,8 +66,8 @@ void KeepBusy(Stopwatch& watch, const std::vector<OpCall>& calls, double seconds
   std::vector<int> sequence;
   constexpr int kTimes = 20;
   for (int t = 0; t < kTimes; ++t) sequence.insert(sequence.end(), largest.begin(), largest.end());
-  const double end = Now() + seconds;
-  while (!sequence.empty() && Now() < end) watch.Run(sequence);
+  const double end = SecondsNow() + seconds;
+  while (!sequence.empty() && SecondsNow() < end) watch.Run(sequence);
 }
 
 double Median(std::vector<double> values) {
@@ -100,9 +96,9 @@ std::vector<OpTime> MeasureOps(Device& device, const ModelGraph& model, const Ro
   watch.Run(calls.round());  // loads what is loaded at the first call
   KeepBusy(watch, calls.calls(), timing.busy_seconds);
   std::vector<std::vector<double>> seconds(calls.calls().size());
-  const double end = Now() + timing.seconds;
+  const double end = SecondsNow() + timing.seconds;
   for (int64_t round = 0; round < timing.most_rounds; ++round) {
-    if (round >= timing.least_rounds && Now() >= end) break;
+    if (round >= timing.least_rounds && SecondsNow() >= end) break;
     const std::vector<double> taken = watch.Run(calls.round());
     for (size_t i = 0; i < taken.size(); ++i) {
       seconds[static_cast<size_t>(calls.round()[i])].push_back(taken[i]);

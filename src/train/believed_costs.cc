@@ -1,9 +1,9 @@
 #include "train/believed_costs.h"
 
 #include <algorithm>
-#include <chrono>
 #include <set>
 
+#include "core/clock.h"
 #include "core/error.h"
 #include "core/units.h"
 #include "ops/kernel.h"
@@ -11,10 +11,6 @@
 
 namespace lazytrain {
 namespace {
-
-double Now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 bool AllGiven(const HardwareSettings& hardware) {
   return hardware.h2d_gbps && hardware.d2h_gbps && hardware.host_gbps && hardware.gemm_tflops &&
@@ -79,7 +75,7 @@ BelievedCosts OfThisMachine(Device& device, const ModelGraph& model,
                             const std::vector<RowCounts>& sizes, int64_t room) {
   const MachineDescription machine = MachineDescription::Of(device);
   const Path path = CachedProfilePath(machine);
-  const double start = Now();
+  const double start = SecondsNow();
   std::optional<MachineProfile> cached = ReadCachedProfile(path, machine);
   MachineProfile profile = cached.value_or(MachineProfile{machine, {}, {}});
   if (!cached) profile.rates = MeasureRates(device, room);
@@ -91,7 +87,7 @@ BelievedCosts OfThisMachine(Device& device, const ModelGraph& model,
     return {profile.Costs(model, sizes), fmt::format("{}, measured before", path.string())};
   }
   for (const RowCounts& rows : unknown) AddOps(device, model, rows, profile);
-  const double seconds = Now() - start;
+  const double seconds = SecondsNow() - start;
   const bool kept = WriteCachedProfile(path, profile);
   return {profile.Costs(model, sizes), fmt::format("measured in {}{}", FormatSeconds(seconds),
                                                    kept ? ", kept in " + path.string() : "")};

@@ -25,15 +25,6 @@ std::set<int64_t> PassesToTry(int64_t micro_batches, bool one_pass) {
 
 }  // namespace
 
-PlannerOptions PlannerOptionsFor(const SearchInput& input, const MemoryBudget& budget) {
-  PlannerOptions options;
-  options.states.gradient = static_cast<double>(SizeOf(input.states.gradient_dtype));
-  options.budget.device_bytes = budget.device_bytes;
-  options.budget.host_activation_bytes = budget.host_activation_bytes;
-  options.space = input.space;
-  return options;
-}
-
 MemoryLimits::MemoryLimits(std::function<SearchInput(int64_t batch)> search_of, int64_t most_batch,
                            double seconds)
     : search_of_(std::move(search_of)),

@@ -11,14 +11,6 @@
 
 namespace lazytrain {
 
-struct MemoryBudget {
-  double device_bytes = 0;
-  double host_activation_bytes = 0;
-};
-
-// What the planner is asked with: the search's, but for capacities, passes and time.
-PlannerOptions PlannerOptionsFor(const SearchInput& input, const MemoryBudget& budget);
-
 class MemoryLimits {
  public:
   // `search_of` gives the search for a batch, with capacities for it. After so many seconds from

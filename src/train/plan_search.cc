@@ -1,9 +1,9 @@
 #include "train/plan_search.h"
 
 #include <algorithm>
-#include <chrono>
 #include <utility>
 
+#include "core/clock.h"
 #include "program/persistent.h"
 #include "program/simulator.h"
 
@@ -20,23 +20,17 @@ constexpr double kOptimism = 1.03;
 constexpr double kQuickCompile = 0.02;
 constexpr double kPolishShare = 0.5;  // of the search's time
 
-double Now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
 class Search {
  public:
-  explicit Search(const SearchInput& input) : input_(input), start_(Now()) {}
+  explicit Search(const SearchInput& input) : input_(input), start_(SecondsNow()) {}
 
   PlannedStep Run() {
-    PlannerOptions options;
+    PlannerOptions options =
+        PlannerOptionsFor(input_, {static_cast<double>(input_.device_bytes),
+                                   static_cast<double>(input_.host_activation_bytes)});
     options.capacities = input_.capacities;
     options.passes = input_.passes;
     options.division = input_.division;
-    options.states.gradient = SizeOf(input_.states.gradient_dtype);
-    options.budget.device_bytes = static_cast<double>(input_.device_bytes);
-    options.budget.host_activation_bytes = static_cast<double>(input_.host_activation_bytes);
-    options.space = input_.space;
     options.seconds = input_.seconds;
     best_.plan = PlanSchedule(*input_.model, *input_.cost, options);
     best_.options = options;
@@ -56,7 +50,7 @@ class Search {
   };
 
   Tried Try(const Schedule& schedule, const Capacity& capacity) {
-    const double start = Now();
+    const double start = SecondsNow();
     const PersistentLayout persistent =
         MakePersistentLayout(*input_.model, schedule, input_.states, 0);
     const CompileInput compile{input_.model, &schedule, &persistent, input_.states, input_.kernels};
@@ -64,7 +58,7 @@ class Search {
         CompileTraining(compile, capacity, TransferTuning{input_.cost, input_.device_bytes});
     const Tried tried{Simulate(program, FullStep(capacity), *input_.cost).seconds,
                       program.peak_bytes[kDeviceSpace]};
-    compile_seconds_ = Now() - start;
+    compile_seconds_ = SecondsNow() - start;
     const bool fits = tried.device_bytes <= input_.device_bytes;
     const bool better = best_.simulated == 0 || (fits && !best_.fits) ||
                         (fits == best_.fits &&
@@ -136,14 +130,14 @@ class Search {
     double budget = cap;
     for (int i = 0;; ++i) {
       const Tried tried = Try(result.schedule, result.capacity);
-      const bool late = best_.fits && Now() - start_ > 2 * input_.seconds;
+      const bool late = best_.fits && SecondsNow() - start_ > 2 * input_.seconds;
       if (late) best_.plan.time_ended = true;
       if (late || i == kCorrections) return;
       const double over = static_cast<double>(tried.device_bytes) - cap;
       budget -= std::max(kStep * cap, 1.1 * over);
       options.budget.device_bytes = budget;
       // However long the search took: a plan that does not fit is none.
-      options.seconds = std::max(input_.seconds - (Now() - start_), 0.2 * input_.seconds);
+      options.seconds = std::max(input_.seconds - (SecondsNow() - start_), 0.2 * input_.seconds);
       result = PlanSchedule(*input_.model, *input_.cost, options);
       if (!result.feasible) return;
     }
@@ -184,7 +178,7 @@ class Search {
     return false;
   }
 
-  bool InTime() const { return Now() - start_ < kPolishShare * input_.seconds; }
+  bool InTime() const { return SecondsNow() - start_ < kPolishShare * input_.seconds; }
 
   std::vector<Schedule> Neighbours(const Schedule& base) const {
     std::vector<Schedule> neighbours;
@@ -224,6 +218,15 @@ class Search {
 };
 
 }  // namespace
+
+PlannerOptions PlannerOptionsFor(const SearchInput& input, const MemoryBudget& budget) {
+  PlannerOptions options;
+  options.states.gradient = static_cast<double>(SizeOf(input.states.gradient_dtype));
+  options.budget.device_bytes = budget.device_bytes;
+  options.budget.host_activation_bytes = budget.host_activation_bytes;
+  options.space = input.space;
+  return options;
+}
 
 PlannedStep SearchSchedule(const SearchInput& input) { return Search(input).Run(); }
 

@@ -22,6 +22,14 @@ struct SearchInput {
   double seconds = 20;
 };
 
+struct MemoryBudget {
+  double device_bytes = 0;
+  double host_activation_bytes = 0;
+};
+
+// What the planner is asked with: the search's, but for capacities, passes and time.
+PlannerOptions PlannerOptionsFor(const SearchInput& input, const MemoryBudget& budget);
+
 struct PlannedStep {
   Schedule schedule;
   Capacity capacity;

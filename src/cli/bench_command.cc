@@ -30,6 +30,7 @@ class BenchCommand final : public Command {
     options.Whole("steps", options_.steps, "Steps that count");
     options.Whole("baseline-steps", options_.baseline_steps,
                   "Steps that count of schedules after the first");
+    options.Whole("warmup", options_.warmup, "Steps before them, for each schedule");
     options.Text("json", json_, "Write the result to this file, too");
   }
   int Run() override {
@@ -50,6 +51,7 @@ class BenchCommand final : public Command {
     if (options_.baseline_steps < 1) {
       throw UsageError("--baseline-steps: is {}; use 1 or more", options_.baseline_steps);
     }
+    if (options_.warmup < 0) throw UsageError("--warmup: is {}; use 0 or more", options_.warmup);
     const Config config = ConfigFromOverrides(settings);
     if (options_.schedules.empty()) options_.schedules = {config.memory.schedule};
     const Json result = RunBench(config, options_);

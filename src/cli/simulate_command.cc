@@ -32,7 +32,7 @@ class SimulateCommand final : public Command {
     const Program& program = plan.programs->training();
     const StepTimeline timeline = Simulate(program, FullStep(program.capacity), plan.cost);
     fmt::print("step {}, device peak {} ({:.3f} of the lower bound), host {}\n",
-               FormatSeconds(timeline.seconds), FormatBytes(plan.device_bytes()),
+               FormatSeconds(timeline.seconds), FormatBytes(plan.device_total()),
                static_cast<double>(program.peak_bytes[kDeviceSpace]) /
                    static_cast<double>(program.device_lower_bound),
                FormatBytes(plan.host_bytes()));

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -52,6 +53,10 @@ struct Demand {
   int64_t host_bytes = 0;  // host memory traffic
 };
 
+// What libraries chose for calls (an algorithm for a matrix product), by a text that says all that
+// the choice depends on.
+using LibraryChoices = std::map<std::string, std::string>;
+
 // A queue that runs its work in order, beside the other lanes.
 class Lane {
  public:
@@ -91,6 +96,12 @@ class Device {
   // Bytes of device memory that this process holds, with what the driver takes for itself, as the
   // driver reports it; 0 where there is no driver.
   virtual int64_t UsedBytes() const { return 0; }
+
+  // The choices for all calls so far; empty where no library chooses.
+  virtual LibraryChoices library_choices() const { return {}; }
+  // Calls among these are made as they were before, on the same device by the same libraries.
+  // Throws Error, at the call, where that is impossible.
+  virtual void UseLibraryChoices(LibraryChoices /*choices*/) {}
 
   // Whether the lanes look at the Demand of work; computing it for each instruction is not free.
   virtual bool models_time() const = 0;

@@ -12,7 +12,8 @@ OpCost RmsNorm::Cost(Direction direction, const RowCounts& rows) const {
   if (direction == Direction::kForward) {
     return {4.0 * values, (has_residual ? 3.0 : 2.0) * values * element};
   }
-  return {10.0 * values, 4.0 * values * element};
+  // Without a residual x is one itself: its gradient is added to, hence read as well.
+  return {10.0 * values, (has_residual ? 3.0 : 4.0) * values * element};
 }
 
 int64_t RmsNorm::WorkspaceBytes(Direction direction, const RowCounts& capacity) const {

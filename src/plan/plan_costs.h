@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "model/graph.h"
+#include "ops/kernel.h"
 #include "plan/capacity.h"
 #include "plan/cost_model.h"
 #include "plan/sweeps.h"
@@ -65,7 +66,8 @@ struct PlanCosts {
   double update_bytes = 0;  // of host memory, by parameter
 };
 
+// `kernels`: whose workspaces count; null: those of Op::WorkspaceBytes.
 PlanCosts MakePlanCosts(const ModelGraph& model, const Capacity& capacity, const CostModel& cost,
-                        const StateBytes& states);
+                        const StateBytes& states, const KernelTable* kernels = nullptr);
 
 }  // namespace lazytrain

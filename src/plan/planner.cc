@@ -75,8 +75,8 @@ class Planner {
   PlanResult Run() {
     const double start = SecondsNow();
     for (const Capacity& capacity : options_.capacities) {
-      costs_.push_back(
-          std::make_unique<PlanCosts>(MakePlanCosts(model_, capacity, cost_, options_.states)));
+      costs_.push_back(std::make_unique<PlanCosts>(
+          MakePlanCosts(model_, capacity, cost_, options_.states, options_.kernels)));
       for (const std::vector<int64_t>& passes : Divisions(options_, capacity.micro_batches)) {
         Attempt attempt;
         attempt.candidate.capacity = capacity;
@@ -241,7 +241,7 @@ PlanResult PlanSchedule(const ModelGraph& model, const CostModel& cost,
 
 double BoundOf(const ModelGraph& model, const CostModel& cost, const PlannerOptions& options,
                const Capacity& capacity, const std::vector<int64_t>& passes) {
-  const PlanCosts costs = MakePlanCosts(model, capacity, cost, options.states);
+  const PlanCosts costs = MakePlanCosts(model, capacity, cost, options.states, options.kernels);
   const PlanProblem problem = ProblemOf(model, cost, options, capacity, costs);
   SolveOptions solve;
   solve.relaxed = true;
@@ -252,7 +252,7 @@ double BoundOf(const ModelGraph& model, const CostModel& cost, const PlannerOpti
 std::optional<StepEstimate> EstimateSchedule(const ModelGraph& model, const CostModel& cost,
                                              const PlannerOptions& options,
                                              const Capacity& capacity, const Schedule& schedule) {
-  const PlanCosts costs = MakePlanCosts(model, capacity, cost, options.states);
+  const PlanCosts costs = MakePlanCosts(model, capacity, cost, options.states, options.kernels);
   const PlanProblem problem = ProblemOf(model, cost, options, capacity, costs);
   ScheduleMip mip(problem, schedule.passes);
   mip.Fix(schedule);

@@ -15,6 +15,7 @@ struct PlannerOptions {
   // Micro-batches of each pass: only this division; empty: those the planner thinks of.
   std::vector<int64_t> division;
   StateBytes states;
+  const KernelTable* kernels = nullptr;  // as in MakePlanCosts
   PlanBudget budget;
   PlanSpace space;
   double seconds = 20;  // for the whole search

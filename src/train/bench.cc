@@ -123,14 +123,13 @@ class Bench {
       if (i >= options_.warmup) seconds.push_back(last.seconds);
       most_used = std::max(most_used, device_->UsedBytes());
     }
-    Json row = Describe(plan, *engine, RowsOf(step), last, seconds);
-    row["device_bytes_driver"] = most_used;
+    Json row = Describe(plan, *engine, RowsOf(step), last, seconds, most_used);
     state_ = engine->Leave();
     return row;
   }
 
   static Json Describe(const RunPlan& plan, const TrainingEngine& engine, const StepRows& rows,
-                       const StepTimeline& last, const std::vector<double>& seconds) {
+                       const StepTimeline& last, const std::vector<double>& seconds, int64_t held) {
     const Program& program = plan.programs->training();
     double tokens = 0;
     for (const RowCounts& batch : rows) tokens += static_cast<double>(batch.tokens);
@@ -147,8 +146,10 @@ class Bench {
         {"schedule", plan.programs->schedule().name},
         {"passes", plan.programs->schedule().passes},
         {"micro_batch_tokens", program.capacity.micro_batch_tokens},
-        {"device_bytes", plan.device_bytes()},
+        {"device_bytes", plan.device_total()},
+        {"device_bytes_arena", plan.device_bytes()},
         {"device_bytes_used", engine.device_bytes_used()},
+        {"device_bytes_driver", held},
         {"host_bytes", plan.programs->PeakBytes(kHostSpace)},
         {"store_bytes", plan.programs->PeakBytes(kStoreSpace)},
         {"arena_over_lower_bound", static_cast<double>(program.peak_bytes[kDeviceSpace]) /
@@ -161,8 +162,10 @@ class Bench {
         FormatSeconds(median), seconds.size(), FormatSeconds(predicted.seconds),
         100 * (predicted.seconds - median) / median);
     fmt::print("hardware {}\n", plan.cost_origin);
-    fmt::print("device {} planned, {} used; host {}; arena {:.3f} of the lower bound\n",
-               FormatBytes(plan.device_bytes()), FormatBytes(engine.device_bytes_used()),
+    fmt::print("device {} planned, {}; host {}; arena {:.3f} of the lower bound\n",
+               FormatBytes(plan.device_total()),
+               held > 0 ? fmt::format("{} held by the process at most", FormatBytes(held))
+                        : fmt::format("{} used", FormatBytes(engine.device_bytes_used())),
                FormatBytes(plan.host_bytes()), json["arena_over_lower_bound"].get<double>());
     fmt::print("{}", LaneTable(program, last, predicted));
     PrintOps(json["ops"]);

@@ -64,7 +64,7 @@ ExplainedPlan::ExplainedPlan(const Config& config, const RunPlan& plan) {
   report_.program = &program;
   report_.timeline = &timeline_;
   report_.device_cap = static_cast<double>(plan.device_cap);
-  report_.device_bytes = plan.device_bytes();
+  report_.device_bytes = plan.device_total();
   report_.activation_bytes = programs.PeakBytes(kHostSpace);
   report_.store_bytes = programs.PeakBytes(kStoreSpace);
   for (const RowCounts& batch : rows) report_.tokens += static_cast<double>(batch.tokens);

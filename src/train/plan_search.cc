@@ -224,6 +224,7 @@ PlannerOptions PlannerOptionsFor(const SearchInput& input, const MemoryBudget& b
   options.states.gradient = static_cast<double>(SizeOf(input.states.gradient_dtype));
   options.budget.device_bytes = budget.device_bytes;
   options.budget.host_activation_bytes = budget.host_activation_bytes;
+  options.kernels = input.kernels;
   options.space = input.space;
   return options;
 }

@@ -13,6 +13,7 @@
 #include "program/persistent.h"
 #include "train/believed_costs.h"
 #include "train/device_choice.h"
+#include "train/gemm_table.h"
 #include "train/memory_limits.h"
 #include "train/plan_inputs.h"
 #include "train/trained_graph.h"
@@ -73,6 +74,14 @@ void NoteKeyDifferences(const std::string& spec, const NumericsKey& key) {
       spec, fmt::join(key.Differences(before), ", "));
 }
 
+// A schedule file in a run's folder comes with the algorithms that the run took.
+void TakeGemmTable(const std::string& spec, Device& device) {
+  if (!std::filesystem::is_regular_file(spec)) return;
+  const Path table = Path(spec).parent_path() / kGemmTable;
+  if (!std::filesystem::is_regular_file(table)) return;
+  UseGemmTable(table, device, KernelsFor(device).libraries());
+}
+
 NumericsKey MakeKey(const Config& config, const ModelGraph& model, const Schedule& schedule,
                     const Capacity& capacity, DType gradient_dtype, const Device& device) {
   NumericsKey key;
@@ -104,14 +113,14 @@ void CheckSequenceLength(const Config& config, const HubConfig& hub, const Model
 }
 
 void CheckDeviceMemory(const Config& config, const RunPlan& plan) {
-  if (plan.device_bytes() + plan.device_fixed <= plan.device_cap) return;
+  if (plan.device_total() <= plan.device_cap) return;
   throw UsageError(
       "{}: {} GB of device memory are too little for this model under schedule '{}' with "
       "micro-batches of {} tokens; the smallest that works is {:.6f} GB (or lower "
       "memory.checkpoint_interval, memory.micro_batch_tokens or dataset.max_seq_len)",
       config.Place("memory.device_memory_gb"), config.memory.device_memory_gb,
       plan.programs->schedule().name, plan.programs->schedule().micro_batch_tokens,
-      RoundUpToGB(plan.device_bytes() + plan.device_fixed));
+      RoundUpToGB(plan.device_total()));
 }
 
 // No schedule fits: the cap with which one does.
@@ -157,6 +166,7 @@ std::unique_ptr<Device> OpenDevice(const Config& config) {
 }
 
 RunPlan MakeRunPlan(const Config& config, const HubConfig& hub, Device& device) {
+  TakeGemmTable(ScheduleSpec(config), device);
   RunPlan plan;
   plan.dtype = DTypeFromName(config.model.dtype, config.Place("model.dtype"));
   ModelGraph model = BuildTrainedGraph(hub, plan.dtype);

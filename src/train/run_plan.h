@@ -29,6 +29,8 @@ struct RunPlan {
   std::optional<PlannedStep> search;  // where the planner made the schedule
 
   int64_t device_bytes() const { return programs->PeakBytes(kDeviceSpace); }
+  // What the driver will report for the process.
+  int64_t device_total() const { return device_bytes() + device_fixed; }
   int64_t host_bytes() const {
     return programs->PeakBytes(kHostSpace) + programs->PeakBytes(kStoreSpace);
   }

@@ -18,6 +18,7 @@
 #include "report/lane_table.h"
 #include "report/trace.h"
 #include "train/export.h"
+#include "train/gemm_table.h"
 #include "train/model_folder.h"
 #include "train/plan_explain.h"
 #include "train/progress.h"
@@ -88,7 +89,7 @@ class RunFolder {
  public:
   explicit RunFolder(const Config& config) : folder_(config.training.output_dir) {
     const std::string& metrics = config.logging.metrics;
-    for (const char* name : {"config.yaml", "schedule.json", "plan.html", "export"}) {
+    for (const char* name : {"config.yaml", "schedule.json", kGemmTable, "plan.html", "export"}) {
       if (metrics == name) {
         throw UsageError("{}: '{}' is another file of the run; choose another name",
                          config.Place("logging.metrics"), name);
@@ -206,7 +207,7 @@ class SftRun {
                program.capacity.micro_batch_tokens, plan_.programs->schedule().passes.size(),
                plan_.programs->schedule().passes.size() == 1 ? "" : "es");
     fmt::print("planned   peak {} on the device, {} on the host; {} a full step\n",
-               FormatBytes(plan_.device_bytes()), FormatBytes(plan_.host_bytes()),
+               FormatBytes(plan_.device_total()), FormatBytes(plan_.host_bytes()),
                FormatSeconds(predicted));
     std::fflush(stdout);
   }
@@ -220,6 +221,7 @@ class SftRun {
     while (done < data_.steps() && !stop.requested()) {
       const StepRecord record = OneStep(done);
       ++done;
+      if (done == 1) WriteGemmTable(folder_ / kGemmTable, *device_, plan_.key.libraries);
       if (record.report.skipped) {
         progress.Finish();
         Warn("step {}: a gradient is not finite; the step is skipped", done);
@@ -239,6 +241,7 @@ class SftRun {
     progress.Finish();
     replanner_.reset();
     engine_->Drain();
+    WriteGemmTable(folder_ / kGemmTable, *device_, plan_.key.libraries);
     ExportModel(*engine_, model_folder_, folder_ / "export");
     Summarize(done);
     return stop.requested() && done < data_.steps() ? 130 : 0;
@@ -356,7 +359,10 @@ class SftRun {
                  LaneTable(plan_.programs->training(), last_.report.timeline, last_.predicted));
     }
     fmt::print("peak      {} of device memory used, {} planned\n",
-               FormatBytes(engine_->device_bytes_used()), FormatBytes(plan_.device_bytes()));
+               FormatBytes(engine_->device_bytes_used() + plan_.device_fixed),
+               FormatBytes(plan_.device_total()));
+    const int64_t by_driver = device_->UsedBytes();
+    if (by_driver > 0) fmt::print("driver    {} held by this process\n", FormatBytes(by_driver));
     fmt::print("model     {}\n", (folder_ / "export").string());
   }
 

@@ -1,6 +1,7 @@
 // Kernels built on matrix products: linear, output projections and losses.
 #include <array>
 
+#include "core/error.h"
 #include "ops/linear.h"
 #include "ops/lm_head_loss.h"
 #include "ops/normalized_head.h"
@@ -169,6 +170,60 @@ TEST(CudaMatmulShapes, TheGradientOfAWeightWithoutRowsIsZero) {
   gpu.lane().Run([&](LaneContext& c) { cuda::LinearBackward(op, args, c); }, {});
   gpu.Fetch();
   for (const double value : d_weights[0].values()) EXPECT_EQ(value, 0.0);
+}
+
+// A product on a GPU of its own, with choices made before, if there are any.
+std::vector<double> ProductWith(const LibraryChoices& before, LibraryChoices& after) {
+  Linear op;
+  op.in_features = 512;
+  op.out_features = 256;
+  op.dtype = op.output_dtype = DType::kBF16;
+  std::mt19937 random(1);
+  std::vector<Buffer> operands;
+  operands.push_back(Buffer::Random(DType::kBF16, 130, 512, random));
+  operands.push_back(Buffer::Random(DType::kBF16, 256, 512, random));
+  operands.emplace_back(DType::kBF16, 130, 256);
+  Gpu gpu(int64_t{1} << 24);
+  gpu.device().UseLibraryChoices(before);
+  gpu.Clear();
+  const std::vector<TensorView> views = gpu.Place(operands);
+  OpArgs args;
+  args.inputs = {views[0]};
+  args.weights = {views[1]};
+  args.outputs = {views[2]};
+  RowCounts rows;
+  rows.tokens = 130;
+  args.workspace = gpu.Take(cuda::Kernels().WorkspaceBytes(op, Direction::kForward, rows));
+  Gpu::AwaitPlaced();
+  gpu.lane().Run([&](LaneContext& c) { cuda::LinearForward(op, args, c); }, {});
+  gpu.Fetch();
+  after = gpu.device().library_choices();
+  return operands[2].values();
+}
+
+TEST(CudaMatmulShapes, AlgorithmsAreKeptAndTakenAgain) {
+  LibraryChoices chosen;
+  const std::vector<double> first = ProductWith({}, chosen);
+  ASSERT_EQ(chosen.size(), 1u);
+  EXPECT_EQ(chosen.begin()->first.substr(0, 15), "[130, 256] bf16") << chosen.begin()->first;
+  LibraryChoices again;
+  EXPECT_EQ(ProductWith(chosen, again), first);
+  EXPECT_EQ(again, chosen);
+}
+
+TEST(CudaMatmulShapes, AnAlgorithmThatIsNoneIsRefused) {
+  LibraryChoices chosen;
+  ProductWith({}, chosen);
+  for (const char* text : {"", "something", "algorithm 999: ffffffff-0-0-0-0-0-0-0"}) {
+    chosen.begin()->second = text;
+    LibraryChoices after;
+    try {
+      ProductWith(chosen, after);
+      ADD_FAILURE() << text;
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find("gemm_table.json"), std::string::npos);
+    }
+  }
 }
 
 }  // namespace

@@ -30,18 +30,12 @@ class CudaRows : public ::testing::TestWithParam<DType> {
 INSTANTIATE_TEST_SUITE_P(DTypes, CudaRows, ::testing::Values(DType::kF32, DType::kBF16), DTypeName);
 
 TEST_P(CudaRows, RmsNorm) {
-  for (const auto& [rows, hidden] : std::vector<std::pair<int64_t, int64_t>>{{1, 8},
-                                                                             {33, 64},
-                                                                             {70, 100},
-                                                                             {257, 128},
-                                                                             {19, 896},
-                                                                             {66, 1536},
-                                                                             {200, 3584},
-                                                                             {130, 5120},
-                                                                             {40, 8192},
-                                                                             {7, 2049},
-                                                                             {5, 16384},
-                                                                             {3, 24576}}) {
+  // The long ones are more rows than one round of blocks takes.
+  const std::vector<std::pair<int64_t, int64_t>> sizes = {
+      {1, 8},      {33, 64},    {70, 100},   {257, 128},  {19, 896},  {66, 1536},
+      {200, 3584}, {130, 5120}, {40, 8192},  {7, 2049},   {5, 16384}, {3, 24576},
+      {9001, 64},  {1500, 512}, {1901, 896}, {900, 3584}, {283, 8200}};
+  for (const auto& [rows, hidden] : sizes) {
     for (const bool has_residual : {false, true}) {
       RmsNorm op;
       op.hidden = hidden;
@@ -70,7 +64,7 @@ TEST_P(CudaRows, QkNorm) {
       op.head_dim = dim;
       op.per_head = per_head;
       op.dtype = GetParam();
-      const int64_t rows = 37;
+      const int64_t rows = q == 28 ? 600 : 37;
       const int64_t cols = (q + 2 * kv) * dim;
       OpCase test;
       test.op = &op;

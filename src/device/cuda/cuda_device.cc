@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "core/log.h"
 #include "core/thread_pool.h"
 #include "device/cuda/architecture.h"
 #include "device/cuda/cuda_error.h"
@@ -16,6 +17,7 @@
 #include "device/cuda/driver_memory.h"
 #include "device/cuda/gpu_facts.h"
 #include "device/cuda/gpu_requirements.h"
+#include "device/cuda/host_advice.h"
 #include "device/cuda/host_lane.h"
 #include "device/cuda/memory_blocks.h"
 #include "device/cuda/shared_state.h"
@@ -23,6 +25,9 @@
 
 namespace lazytrain::cuda {
 namespace {
+
+// From here on it matters how fast the host's memory is.
+constexpr int64_t kMuchHostMemory = int64_t{1} << 30;
 
 void CheckDriverVersion() {
   int driver = 0;
@@ -57,7 +62,10 @@ void CheckArchitecture(int index) {
 class CudaDevice final : public Device {
  public:
   explicit CudaDevice(const CudaDeviceOptions& options)
-      : memory_(options.index), poison_(options.poison), shared_(Open(options.index)) {
+      : index_(options.index),
+        memory_(options.index),
+        poison_(options.poison),
+        shared_(Open(options.index)) {
     cudaDeviceProp properties;
     Check(cudaGetDeviceProperties(&properties, options.index), "reading the GPU's properties");
     name_ = properties.name;
@@ -77,10 +85,15 @@ class CudaDevice final : public Device {
     return std::make_unique<DeviceBlock>(bytes, poison_, memory_.OthersBytes());
   }
   std::unique_ptr<MemoryBlock> AllocateHost(int64_t bytes) override {
+    if (bytes > kMuchHostMemory && !advised_) GiveAdvice();
     return std::make_unique<PinnedBlock>(bytes, AvailableCores());
   }
   bool models_time() const override { return false; }
   int64_t UsedBytes() const override { return memory_.ProcessBytes(); }
+  LibraryChoices library_choices() const override { return shared_.choices(); }
+  void UseLibraryChoices(LibraryChoices choices) override {
+    shared_.choices() = std::move(choices);
+  }
 
   std::unique_ptr<Lane> MakeLane(LaneKind kind, std::string name) override {
     switch (kind) {
@@ -119,6 +132,13 @@ class CudaDevice final : public Device {
     return index;
   }
 
+  void GiveAdvice() {
+    advised_ = true;
+    char bus[32] = {};
+    Check(cudaDeviceGetPCIBusId(bus, sizeof(bus), index_), "reading the GPU's address");
+    for (const std::string& advice : HostAdvice("/", bus)) Note("{}", advice);
+  }
+
   std::unique_ptr<Lane> MakeStreamLane(int priority, std::string name) {
     auto lane =
         std::make_unique<StreamLane>(shared_, priority, std::move(name),
@@ -133,8 +153,10 @@ class CudaDevice final : public Device {
     return lane;
   }
 
-  DriverMemory memory_;  // first: it reads what is taken before this process takes anything
+  int index_;
+  DriverMemory memory_;  // early: it reads what is taken before this process takes anything
   bool poison_;
+  bool advised_ = false;
   SharedState shared_;
   std::string name_;
   int low_priority_ = 0;

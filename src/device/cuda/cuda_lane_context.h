@@ -15,14 +15,17 @@ namespace lazytrain::cuda {
 
 class CudaLaneContext final : public LaneContext {
  public:
-  // `fault` lies in pinned memory and outlives the lane.
-  CudaLaneContext(cudaStream_t stream, const GpuFacts& gpu, DeviceFault* fault)
-      : stream_(stream), gpu_(gpu), fault_(fault) {}
+  // `fault` lies in pinned memory; it and `choices` outlive the lane.
+  CudaLaneContext(cudaStream_t stream, const GpuFacts& gpu, DeviceFault* fault,
+                  LibraryChoices* choices)
+      : stream_(stream), gpu_(gpu), fault_(fault), choices_(choices) {}
 
   cudaStream_t stream() const { return stream_; }
   int multiprocessors() const { return gpu_.multiprocessors; }
   const GpuFacts& gpu() const { return gpu_; }
   DeviceFault* fault() const { return fault_; }
+  // The device's, which all lanes share: used by the thread that enqueues.
+  LibraryChoices& choices() const { return *choices_; }
 
   // The lane's own T (a library handle with what was learnt for it), made by its first use.
   template <typename T>
@@ -36,6 +39,7 @@ class CudaLaneContext final : public LaneContext {
   cudaStream_t stream_;
   GpuFacts gpu_;
   DeviceFault* fault_;
+  LibraryChoices* choices_;
   std::map<std::type_index, std::shared_ptr<void>> libraries_;
 };
 

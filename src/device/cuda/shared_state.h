@@ -14,6 +14,7 @@
 
 #include "device/cuda/device_fault.h"
 #include "device/cuda/gpu_facts.h"
+#include "device/device.h"
 
 namespace lazytrain::cuda {
 
@@ -90,6 +91,8 @@ class SharedState {
 
   DeviceFault* fault() const { return fault_.get(); }
   const GpuFacts& gpu() const { return gpu_; }
+  LibraryChoices& choices() { return choices_; }
+  const LibraryChoices& choices() const { return choices_; }
 
  private:
   GpuFacts gpu_;
@@ -99,6 +102,7 @@ class SharedState {
   CUresult (*wait_value_)(CUstream, CUdeviceptr, cuuint32_t, unsigned) = nullptr;
   CUresult (*write_value_)(CUstream, CUdeviceptr, cuuint32_t, unsigned) = nullptr;
   Pinned<DeviceFault> fault_;
+  LibraryChoices choices_;
 
   std::atomic<bool> failed_{false};
   std::atomic<bool> broken_{false};

@@ -24,7 +24,7 @@ StreamLane::StreamLane(SharedState& shared, int priority, std::string name,
     : shared_(shared),
       name_(std::move(name)),
       stream_(MakeStream(priority)),
-      context_(stream_, shared.gpu(), shared.fault()),
+      context_(stream_, shared.gpu(), shared.fault(), &shared.choices()),
       on_end_(std::move(on_end)) {
   NameStream(stream_, name_.c_str());
 }

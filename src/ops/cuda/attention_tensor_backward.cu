@@ -82,7 +82,7 @@ __device__ inline void StartQueries(const BackwardArgs& args, KeyValueShared<kDi
                                                        shape.qkv_stride(), query0, end, shape.dim);
   shared.d_attn[stage].template Start<kThreads<kDim>>(args.d_attn + head * shape.dim,
                                                       shape.attn_stride(), query0, end, shape.dim);
-  CommitTiles();
+  EndCopyGroup();
   const int row = static_cast<int>(threadIdx.x);
   if (row >= kPassing<kDim>) return;
   const int64_t statistic = int64_t{query0 + row} * shape.q_heads + head;
@@ -234,7 +234,7 @@ __global__ void __launch_bounds__(kThreads<kDim>, 3 - kGroups<kDim>)
                                                       shape.dim);
     shared.values[stage].template Start<kThreads<kDim>>(values, stride, key0, tile.document_end,
                                                         shape.dim);
-    CommitTiles();
+    EndCopyGroup();
   };
 
   shared.queries.template Start<kThreads<kDim>>(args.qkv + head * shape.dim, stride, tile.begin,

@@ -74,7 +74,7 @@ __global__ void __launch_bounds__(kThreads<kDim>, 3 - kGroups<kDim>)
       shared.values[index % kStages].template Start<kThreads<kDim>>(values, stride, key0,
                                                                     tile.document_end, shape.dim);
     }
-    CommitTiles();
+    EndCopyGroup();
   };
 
   shared.queries.template Start<kThreads<kDim>>(qkv + head * shape.dim, stride, tile.begin,

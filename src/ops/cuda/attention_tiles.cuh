@@ -10,15 +10,12 @@
 
 #include <cstdint>
 
+#include "ops/cuda/async_copy.cuh"
 #include "ops/cuda/wgmma.cuh"
 
 namespace lazytrain::cuda {
 
 using bf16 = __nv_bfloat16;
-
-__device__ inline uint32_t SharedAddress(const void* pointer) {
-  return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
-}
 
 // The thread's warpgroup, such that the compiler knows that it is a warp's and not a thread's.
 __device__ inline int WarpgroupOfBlock() {
@@ -64,13 +61,11 @@ struct Tile {
   }
 };
 
-__device__ inline void CommitTiles() { asm volatile("cp.async.commit_group;\n" ::: "memory"); }
-
 // Until all but the last `kPending` groups of copies are there, for the whole block and its tensor
 // cores.
 template <int kPending>
 __device__ inline void AwaitTiles() {
-  asm volatile("cp.async.wait_group %0;\n" ::"n"(kPending) : "memory");
+  AwaitCopyGroups<kPending>();
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
   asm volatile("fence.proxy.async.shared::cta;\n" ::: "memory");
 #endif

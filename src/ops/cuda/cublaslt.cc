@@ -46,6 +46,8 @@ CublasLt Load() {
   Find(library, "cublasLtGetVersion", lt.GetVersion);
   Find(library, "cublasLtGetStatusString", lt.GetStatusString);
   Find(library, "cublasLtMatmul", lt.Matmul);
+  Find(library, "cublasLtMatmulAlgoCheck", lt.MatmulAlgoCheck);
+  Find(library, "cublasLtMatmulAlgoConfigGetAttribute", lt.MatmulAlgoConfigGetAttribute);
   Find(library, "cublasLtMatmulAlgoGetHeuristic", lt.MatmulAlgoGetHeuristic);
   Find(library, "cublasLtMatmulDescCreate", lt.MatmulDescCreate);
   Find(library, "cublasLtMatmulDescDestroy", lt.MatmulDescDestroy);

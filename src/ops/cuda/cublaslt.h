@@ -16,6 +16,8 @@ struct CublasLt {
   decltype(&cublasLtGetVersion) GetVersion;
   decltype(&cublasLtGetStatusString) GetStatusString;
   decltype(&cublasLtMatmul) Matmul;
+  decltype(&cublasLtMatmulAlgoCheck) MatmulAlgoCheck;
+  decltype(&cublasLtMatmulAlgoConfigGetAttribute) MatmulAlgoConfigGetAttribute;
   decltype(&cublasLtMatmulAlgoGetHeuristic) MatmulAlgoGetHeuristic;
   decltype(&cublasLtMatmulDescCreate) MatmulDescCreate;
   decltype(&cublasLtMatmulDescDestroy) MatmulDescDestroy;

@@ -1,8 +1,11 @@
 #include "ops/cuda/matmul.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <charconv>
 #include <map>
 #include <memory>
 
@@ -40,6 +43,17 @@ struct Problem {
 
   auto operator<=>(const Problem&) const = default;
 };
+
+// For people, and as the name of the problem's choice.
+std::string Describe(const Problem& p) {
+  return fmt::format(
+      "[{}, {}] {} = [{}, {}] {}{} [{}, {}] {}{}{}{}; strides {}, {}; alignments {}, {}, {}, {}; "
+      "workspace {}",
+      p.n, p.m, Name(p.d_dtype), p.n, p.k, Name(p.b_dtype), p.b_transposed ? " transposed" : "",
+      p.k, p.m, Name(p.a_dtype), p.a_transposed ? " transposed" : "", p.adds ? " + sum" : "",
+      p.has_bias ? " + bias" : "", p.ldb, p.lda, p.alignment_b, p.alignment_a, p.alignment_c,
+      p.alignment_d, p.workspace_bytes);
+}
 
 // Of addresses only what kernels look at, so that where a buffer lies in the arena is no
 // difference.
@@ -120,6 +134,38 @@ Owned<cublasLtMatmulPreferenceOpaque_t> MakePreference(const Problem& p) {
   return preference;
 }
 
+int AlgorithmAttribute(const cublasLtMatmulAlgo_t& algorithm,
+                       cublasLtMatmulAlgoConfigAttributes_t attribute) {
+  int value = 0;
+  CheckCublasLt(GetCublasLt().MatmulAlgoConfigGetAttribute(&algorithm, attribute, &value,
+                                                           sizeof(value), nullptr),
+                kWhat);
+  return value;
+}
+
+// As a LibraryChoice: what it is, and the library's own words, which it takes back as they are.
+std::string Describe(const cublasLtMatmulAlgo_t& algorithm) {
+  return fmt::format("algorithm {}, tile {}, stages {}, split in {}: {:016x}",
+                     AlgorithmAttribute(algorithm, CUBLASLT_ALGO_CONFIG_ID),
+                     AlgorithmAttribute(algorithm, CUBLASLT_ALGO_CONFIG_TILE_ID),
+                     AlgorithmAttribute(algorithm, CUBLASLT_ALGO_CONFIG_STAGES_ID),
+                     AlgorithmAttribute(algorithm, CUBLASLT_ALGO_CONFIG_SPLITK_NUM),
+                     fmt::join(algorithm.data, "-"));
+}
+
+// False: the text is none of Describe's.
+bool ReadAlgorithm(const std::string& text, cublasLtMatmulAlgo_t& algorithm) {
+  size_t at = text.rfind(' ');
+  for (uint64_t& word : algorithm.data) {
+    if (at == std::string::npos) return false;
+    const char* begin = text.data() + at + 1;
+    const auto [end, error] = std::from_chars(begin, text.data() + text.size(), word, 16);
+    if (error != std::errc()) return false;
+    at = *end == '-' ? static_cast<size_t>(end - text.data()) : std::string::npos;
+  }
+  return at == std::string::npos;
+}
+
 // A lane's handle and what it has planned.
 class Planner {
  public:
@@ -131,19 +177,32 @@ class Planner {
 
   cublasLtHandle_t handle() const { return handle_.get(); }
 
-  const Plan& PlanFor(const Problem& problem) {
+  const Plan& PlanFor(const Problem& problem, LibraryChoices& choices) {
     const auto found = plans_.find(problem);
     if (found != plans_.end()) return found->second;
-    return plans_.emplace(problem, Make(problem)).first->second;
+    return plans_.emplace(problem, Make(problem, choices)).first->second;
   }
 
  private:
-  Plan Make(const Problem& p) const {
+  Plan Make(const Problem& p, LibraryChoices& choices) const {
     Plan plan;
     plan.desc = MakeDesc(p);
     plan.a = MakeLayout(p.a_dtype, p.a_transposed ? p.k : p.m, p.a_transposed ? p.m : p.k, p.lda);
     plan.b = MakeLayout(p.b_dtype, p.b_transposed ? p.n : p.k, p.b_transposed ? p.k : p.n, p.ldb);
     plan.d = MakeLayout(p.d_dtype, p.m, p.n, p.ldd);
+    const std::string name = Describe(p);
+    const auto choice = choices.find(name);
+    if (choice == choices.end()) {
+      plan.algorithm = Choose(p, plan);
+      choices[name] = Describe(plan.algorithm);
+    } else {
+      plan.algorithm = Recall(p, plan, *choice);
+    }
+    return plan;
+  }
+
+  // The library's first.
+  cublasLtMatmulAlgo_t Choose(const Problem& p, const Plan& plan) const {
     const auto preference = MakePreference(p);
     cublasLtMatmulHeuristicResult_t result;
     int found = 0;
@@ -158,8 +217,22 @@ class Planner {
           p.n, p.k, p.k, p.m, Name(p.a_dtype), Name(p.d_dtype),
           GetCublasLt().GetStatusString(status));
     }
-    plan.algorithm = result.algo;
-    return plan;
+    return result.algo;
+  }
+
+  cublasLtMatmulAlgo_t Recall(const Problem& p, const Plan& plan,
+                              const LibraryChoices::value_type& choice) const {
+    cublasLtMatmulAlgo_t algorithm;
+    cublasLtMatmulHeuristicResult_t result;
+    if (!ReadAlgorithm(choice.second, algorithm) ||
+        GetCublasLt().MatmulAlgoCheck(handle(), plan.desc.get(), plan.a.get(), plan.b.get(),
+                                      plan.d.get(), plan.d.get(), &algorithm,
+                                      &result) != CUBLAS_STATUS_SUCCESS ||
+        result.workspaceSize > static_cast<size_t>(p.workspace_bytes)) {
+      throw RunError("{}: cuBLASLt cannot use '{}'; remove it from gemm_table.json", choice.first,
+                     choice.second);
+    }
+    return algorithm;
   }
 
   Owned<cublasLtContext> handle_;
@@ -207,7 +280,7 @@ void Multiply(CudaLaneContext& context, const MatmulCall& call) {
     return;
   }
   auto& planner = context.Library<Planner>();
-  const Plan& plan = planner.PlanFor(problem);
+  const Plan& plan = planner.PlanFor(problem, context.choices());
   if (problem.has_bias) Set(plan.desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, call.bias);
   const float alpha = 1.0f;
   const float beta = problem.adds ? 1.0f : 0.0f;

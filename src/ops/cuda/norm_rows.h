@@ -39,6 +39,8 @@ void NormForward(CudaLaneContext& context, const NormShape& shape, const void* x
 // Rows of `size` floats that the backward needs for its partial sums of the gradient of the first
 // (0) or second (1) scale.
 int64_t NormPartialRows(const NormShape& shape, int which);
+// At least as many as both scales need, with any number of tokens up to the shape's.
+int64_t MostNormPartialRows(const NormShape& shape);
 
 // d_x (+)= the gradient of x, unless null; partials = NormPartialRows rows that add up to the first
 // scale's gradient, then those of the second's, unless null.

@@ -37,9 +37,7 @@ NormShape ShapeOfPart(const QkNorm& op, int which, int64_t tokens, DType dtype) 
   return shape;
 }
 
-int64_t PartialFloats(const NormShape& shape) {
-  return (NormPartialRows(shape, 0) + NormPartialRows(shape, 1)) * shape.size;
-}
+int64_t PartialFloats(const NormShape& shape) { return MostNormPartialRows(shape) * shape.size; }
 
 // Where queries, keys (1) or values (2) begin, seen from a row's begin.
 std::byte* PartOf(const QkNorm& op, int which, const TensorView& view) {
@@ -74,16 +72,12 @@ void BackwardOfHeads(const QkNorm& op, const OpArgs& args, CudaLaneContext& cont
   const NormShape shape = ShapeOfHeads(op, x.rows, x.dtype);
   NormBackward(context, shape, x.data, {args.weights[0], args.weights[1]}, args.d_outputs[0].data,
                args.accumulate_inputs[0], args.d_inputs[0].data, partials);
-  const float* own = partials;
-  for (const int which : {0, 1}) {
-    const TensorView& d_scale = args.d_weights[static_cast<size_t>(which)];
-    const int64_t rows = NormPartialRows(shape, which);
-    if (d_scale.present()) {
-      SumPartialRows(context, own, rows, shape.size,
-                     args.accumulate_weights[static_cast<size_t>(which)], d_scale);
-    }
-    if (want_scales) own += rows * shape.size;
-  }
+  if (!want_scales) return;
+  const int64_t of_queries = NormPartialRows(shape, 0);
+  SumPartialRows(context, shape.size,
+                 {{partials, of_queries, args.accumulate_weights[0], args.d_weights[0]},
+                  {partials + of_queries * shape.size, NormPartialRows(shape, 1),
+                   args.accumulate_weights[1], args.d_weights[1]}});
 }
 
 }  // namespace
@@ -104,8 +98,9 @@ void QkNormBackward(const Op& base, const OpArgs& args, LaneContext& context) {
                  d_x.present() ? PartOf(op, which, d_x) : nullptr, want_scale ? partials : nullptr);
     if (!want_scale) continue;
     // Keys use the same memory: they are behind queries in the stream.
-    SumPartialRows(Cuda(context), partials, NormPartialRows(shape, 0), shape.size,
-                   args.accumulate_weights[w], args.d_weights[w]);
+    SumPartialRows(
+        Cuda(context), shape.size,
+        {{partials, NormPartialRows(shape, 0), args.accumulate_weights[w], args.d_weights[w]}});
   }
   if (d_x.present()) {
     AddColumns(Cuda(context), d_y, (op.q_heads + op.kv_heads) * op.head_dim,

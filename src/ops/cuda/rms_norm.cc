@@ -38,8 +38,9 @@ void RmsNormBackward(const Op& base, const OpArgs& args, LaneContext& context) {
   NormBackward(Cuda(context), ShapeOf(op, x), x.data, {args.weights[0]}, d_y.data,
                args.accumulate_inputs[0], args.d_inputs[0].data, partials);
   if (d_scale.present()) {
-    SumPartialRows(Cuda(context), partials, NormPartialRows(ShapeOf(op, x), 0), op.hidden,
-                   args.accumulate_weights[0], d_scale);
+    SumPartialRows(
+        Cuda(context), op.hidden,
+        {{partials, NormPartialRows(ShapeOf(op, x), 0), args.accumulate_weights[0], d_scale}});
   }
   // The residual's gradient, where it has a buffer of its own.
   if (op.has_residual && args.d_inputs[1].present() && args.d_inputs[1].data != d_y.data) {
@@ -50,7 +51,7 @@ void RmsNormBackward(const Op& base, const OpArgs& args, LaneContext& context) {
 int64_t RmsNormWorkspace(const Op& base, Direction direction, const RowCounts& capacity) {
   const auto& op = static_cast<const RmsNorm&>(base);
   if (direction == Direction::kForward) return 0;
-  return NormPartialRows(ShapeOf(op, capacity.rows(op.extent), op.dtype), 0) * op.hidden *
+  return MostNormPartialRows(ShapeOf(op, capacity.rows(op.extent), op.dtype)) * op.hidden *
          SizeOf(DType::kF32);
 }
 

@@ -33,39 +33,44 @@ struct RopeShape {
   float long_inverse[kMaxFrequencies];
 };
 
-struct Turn {
+struct Angle {
   float cosine;
   float sine;
 };
 
-// Channels (low, high) of a pair, N pairs at a time.
+// N neighbouring pairs of channels (low, high), half a head's rotary channels apart.
 template <typename T, int N>
-__device__ void TurnHalves(const RopeShape& shape, const Turn* turns, const T* from, T* to) {
-  const int half = shape.frequencies;
-  const bool add = shape.accumulate && !shape.in_place;
-  for (int i = static_cast<int>(threadIdx.x) * N; i < shape.turning_heads * half;
-       i += kThreads * N) {
-    const int head = i / half;
-    const int pair = i - head * half;
-    const int low = head * shape.head_dim + pair;
-    const auto x = Vec<T, N>::Load(from + low);
-    const auto y = Vec<T, N>::Load(from + low + half);
+struct Pairs {
+  int pair;  // the first, in its head
+  int low;   // where its first channel lies in the row
+  Vec<T, N> x;
+  Vec<T, N> y;
+
+  __device__ void Load(const RopeShape& shape, int i, const T* from) {
+    const int head = i / shape.frequencies;
+    pair = i - head * shape.frequencies;
+    low = head * shape.head_dim + pair;
+    x = Vec<T, N>::Load(from + low);
+    y = Vec<T, N>::Load(from + low + shape.frequencies);
+  }
+  __device__ void Turn(const RopeShape& shape, const Angle* turns, T* to) const {
+    const bool add = shape.accumulate && !shape.in_place;
     float a[N];
     float b[N];
 #pragma unroll
     for (int k = 0; k < N; ++k) {
-      const Turn turn = turns[pair + k];
+      const auto turn = turns[pair + k];
       a[k] = AsFloat(x.at[k]) * turn.cosine - AsFloat(y.at[k]) * turn.sine;
       b[k] = AsFloat(y.at[k]) * turn.cosine + AsFloat(x.at[k]) * turn.sine;
     }
     PutVec<T, N>(to + low, a, add);
-    PutVec<T, N>(to + low + half, b, add);
+    PutVec<T, N>(to + low + shape.frequencies, b, add);
   }
-}
+};
 
 // A pair is two neighbours.
 template <typename T>
-__device__ void TurnNeighbours(const RopeShape& shape, const Turn* turns, const T* from, T* to) {
+__device__ void TurnNeighbours(const RopeShape& shape, const Angle* turns, const T* from, T* to) {
   const bool add = shape.accumulate && !shape.in_place;
   for (int i = static_cast<int>(threadIdx.x); i < shape.turning_heads * shape.frequencies;
        i += kThreads) {
@@ -95,10 +100,17 @@ __device__ void PassOn(const RopeShape& shape, const T* from, T* to) {
 
 // A block a token.
 template <typename T, int N>
-__global__ void TurnKernel(const __grid_constant__ RopeShape shape, const int32_t* positions,
-                           const T* from, T* to) {
-  __shared__ Turn turns[kMaxFrequencies];
+__global__ void __launch_bounds__(kThreads, 6)
+    TurnKernel(const __grid_constant__ RopeShape shape, const int32_t* positions, const T* from,
+               T* to) {
+  __shared__ Angle turns[kMaxFrequencies];
   const int64_t row = blockIdx.x;
+  const int64_t start = row * shape.heads * shape.head_dim;
+  // On their way while angles are made.
+  const int pairs = shape.interleaved ? 0 : shape.turning_heads * shape.frequencies;
+  int own = static_cast<int>(threadIdx.x) * N;
+  Pairs<T, N> first;
+  if (own < pairs) first.Load(shape, own, from + start);
   int64_t tokens = 0;
   if (shape.long_beyond > 0) {
     tokens = shape.documents.LengthAt(shape.first_row + row) + shape.cached;
@@ -123,12 +135,13 @@ __global__ void TurnKernel(const __grid_constant__ RopeShape shape, const int32_
     turns[i] = {cosine * shape.scaling, sine * shape.scaling * shape.direction};
   }
   __syncthreads();
-  const int64_t start = row * shape.heads * shape.head_dim;
   if (!shape.in_place) PassOn(shape, from + start, to + start);
-  if (shape.interleaved) {
-    TurnNeighbours(shape, turns, from + start, to + start);
-  } else {
-    TurnHalves<T, N>(shape, turns, from + start, to + start);
+  if (shape.interleaved) TurnNeighbours(shape, turns, from + start, to + start);
+  if (own < pairs) first.Turn(shape, turns, to + start);
+  for (own += kThreads * N; own < pairs; own += kThreads * N) {
+    Pairs<T, N> next;
+    next.Load(shape, own, from + start);
+    next.Turn(shape, turns, to + start);
   }
 }
 

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "ops/cuda/launch.h"
 #include "ops/cuda/rows.h"
 #include "ops/cuda/vectors.cuh"
@@ -40,26 +42,38 @@ __global__ void AddToEveryRowKernel(const T* bias, int64_t size, int64_t cols, f
   if (i < size) y[i] += AsFloat(bias[i % cols]);
 }
 
+// What SumPartialRowsKernel adds up: blockIdx.y says which.
+constexpr int kMostSums = 2;
+struct SumsOf {
+  struct {
+    const float* rows;
+    int64_t count;
+    int64_t cols;
+    bool accumulate;
+    float* target;
+  } at[kMostSums];
+};
+
 // A block of 32 columns by kSumGroups threads, each of which adds every kSumGroups-th row.
 constexpr int kSumGroups = 32;
 
 __global__ void __launch_bounds__(32 * kSumGroups)
-    SumPartialRowsKernel(const float* partials, int64_t count, int64_t stride, int64_t cols,
-                         bool accumulate, float* target) {
+    SumPartialRowsKernel(const __grid_constant__ SumsOf all, int64_t stride) {
   __shared__ float sums[kSumGroups][32];
+  const auto& of = all.at[blockIdx.y];
   const int64_t col = int64_t{blockIdx.x} * 32 + threadIdx.x;
   float sum = 0.0f;
-  if (col < cols) {
+  if (col < of.cols) {
 #pragma unroll 4
-    for (int64_t row = threadIdx.y; row < count; row += kSumGroups) {
-      sum += partials[row * stride + col];
+    for (int64_t row = threadIdx.y; row < of.count; row += kSumGroups) {
+      sum += of.rows[row * stride + col];
     }
   }
   sums[threadIdx.y][threadIdx.x] = sum;
   __syncthreads();
-  if (threadIdx.y != 0 || col >= cols) return;
+  if (threadIdx.y != 0 || col >= of.cols) return;
   for (int g = 1; g < kSumGroups; ++g) sum += sums[g][threadIdx.x];
-  target[col] = accumulate ? target[col] + sum : sum;
+  of.target[col] = of.accumulate ? of.target[col] + sum : sum;
 }
 
 // Rows that a block of the next kernel adds up side by side.
@@ -149,11 +163,21 @@ void AddToEveryRow(CudaLaneContext& context, const TensorView& bias, const Tenso
   CheckLaunch("adding a bias");
 }
 
-void SumPartialRows(CudaLaneContext& context, const float* partials, int64_t count, int64_t stride,
-                    bool accumulate, const TensorView& target) {
-  if (target.size() == 0) return;
-  SumPartialRowsKernel<<<Blocks(target.size(), 32), dim3(32, kSumGroups), 0, context.stream()>>>(
-      partials, count, stride, target.size(), accumulate, target.as<float>());
+void SumPartialRows(CudaLaneContext& context, int64_t stride,
+                    std::initializer_list<PartialSums> sums) {
+  SumsOf all = {};
+  int64_t cols = 0;
+  unsigned count = 0;
+  for (const PartialSums& sum : sums) {
+    if (!sum.target.present() || sum.target.size() == 0) continue;
+    if (count == kMostSums) FailInternally("more sums than a kernel takes");
+    all.at[count++] = {sum.rows, sum.count, sum.target.size(), sum.accumulate,
+                       sum.target.as<float>()};
+    cols = std::max(cols, sum.target.size());
+  }
+  if (count == 0) return;
+  SumPartialRowsKernel<<<dim3(Blocks(cols, 32), count), dim3(32, kSumGroups), 0,
+                         context.stream()>>>(all, stride);
   CheckLaunch("adding partial sums");
 }
 
@@ -177,7 +201,7 @@ void ColumnSums(CudaLaneContext& context, const TensorView& x, bool accumulate,
     if (blocks > 0 && x.cols > 0) WithWidth<T>(x.cols, IsAligned(x.data), launch);
   });
   CheckLaunch("adding up columns");
-  SumPartialRows(context, partials, blocks, x.cols, accumulate, target);
+  SumPartialRows(context, x.cols, {{partials, blocks, accumulate, target}});
 }
 
 }  // namespace lazytrain::cuda

@@ -1,6 +1,8 @@
 // Kernels over rows of matrices that several ops use.
 #pragma once
 
+#include <initializer_list>
+
 #include "core/tensor.h"
 #include "device/cuda/cuda_lane_context.h"
 
@@ -20,9 +22,17 @@ void AddColumns(CudaLaneContext& context, const TensorView& from, int64_t first,
 // Every row of float32 `y` += the vector `bias`.
 void AddToEveryRow(CudaLaneContext& context, const TensorView& bias, const TensorView& y);
 
-// target (+)= the sum of `count` rows of `stride` floats, in a fixed order.
-void SumPartialRows(CudaLaneContext& context, const float* partials, int64_t count, int64_t stride,
-                    bool accumulate, const TensorView& target);
+// target (+)= the sum of `count` rows of floats, in a fixed order; without a target nothing.
+struct PartialSums {
+  const float* rows = nullptr;
+  int64_t count = 0;
+  bool accumulate = false;
+  TensorView target;
+};
+
+// One or two sums, by one kernel; the rows of all of them are `stride` floats apart.
+void SumPartialRows(CudaLaneContext& context, int64_t stride,
+                    std::initializer_list<PartialSums> sums);
 
 // target (+)= the sums of x's columns: rows in blocks of kColumnSumRows, then the blocks.
 inline constexpr int64_t kColumnSumRows = 128;

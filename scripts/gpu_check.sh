@@ -86,7 +86,7 @@ if [[ -x $folder/lazytrain ]]; then
   done
   if [[ -e examples/tinystories/config.yaml ]]; then
     run sft-tinystories timeout 200 "$folder/lazytrain" sft examples/tinystories/config.yaml \
-      model.device=cuda:0 "training.output_dir=$logs/tinystories-$$"
+      model.device=cuda:0 memory.device_memory_gb=1 "training.output_dir=$logs/tinystories-$$"
   fi
 fi
 

@@ -205,7 +205,7 @@ TEST(CudaMatmulShapes, AlgorithmsAreKeptAndTakenAgain) {
   LibraryChoices chosen;
   const std::vector<double> first = ProductWith({}, chosen);
   ASSERT_EQ(chosen.size(), 1u);
-  EXPECT_EQ(chosen.begin()->first.substr(0, 15), "[130, 256] bf16") << chosen.begin()->first;
+  EXPECT_EQ(chosen.begin()->first.substr(0, 19), "[130, 256] bfloat16") << chosen.begin()->first;
   LibraryChoices again;
   EXPECT_EQ(ProductWith(chosen, again), first);
   EXPECT_EQ(again, chosen);

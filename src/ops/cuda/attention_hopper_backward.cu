@@ -71,7 +71,7 @@ __device__ inline void InitBarriers(Barriers& barriers, int filled_by) {
     tma::Init(barriers.held, 1);
     for (int stage = 0; stage < kStages; ++stage) {
       tma::Init(barriers.full[stage], filled_by);
-      tma::Init(barriers.empty[stage], 4 * kGroups);
+      tma::Init(barriers.empty[stage], 4 * kGroups * tma::kWarpArrivals);
     }
     tma::FenceBarriers();
   }
@@ -85,8 +85,7 @@ __device__ inline void AwaitEmpty(Barriers& barriers, int index) {
 
 // A warp needs a tile that passes no more.
 __device__ inline void Leave(Barriers& barriers, int index) {
-  __syncwarp();
-  if (threadIdx.x % 32 == 0) tma::Arrive(barriers.empty[Turn(index).stage]);
+  tma::Arrive(barriers.empty[Turn(index).stage]);
 }
 
 // ---- Keys and values ----
@@ -151,8 +150,7 @@ __device__ void CopyStatistics(const BackwardArgs& args, KeyValueShared<kDim>& s
     AwaitEmpty(shared.barriers, index);
     shared.lse[stage][row0 + lane] = lse;
     shared.delta[stage][row0 + lane] = delta;
-    __syncwarp();
-    if (lane == 0) tma::Arrive(shared.barriers.full[stage]);
+    tma::Arrive(shared.barriers.full[stage]);
   }
 }
 
@@ -389,7 +387,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   auto& shared = SharedMemory<KeyValueShared<kDim>>();
   const KeyWork work = KeyWorkOf(args.shape);
   if (work.begin >= work.document_end) return;
-  InitBarriers(shared.barriers, 3);
+  InitBarriers(shared.barriers, 1 + kPassing / 32 * tma::kWarpArrivals);
   if (threadIdx.x >= 128 * kGroups) {
     tma::GiveRegisters<kCopierRegisters>();
     const int warp = static_cast<int>(threadIdx.x) / 32 - 4 * kGroups;

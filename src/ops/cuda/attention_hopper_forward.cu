@@ -91,10 +91,7 @@ __device__ void CopyTiles(const ForwardArgs& args, Shared<kDim>& shared, const W
 }
 
 // A warp needs a buffer no more.
-__device__ inline void Leave(tma::Barrier& empty) {
-  __syncwarp();
-  if (threadIdx.x % 32 == 0) tma::Arrive(empty);
-}
+__device__ inline void Leave(tma::Barrier& empty) { tma::Arrive(empty); }
 
 template <int kDim>
 __device__ void Attend(const ForwardArgs& args, Shared<kDim>& shared, const Work& work) {
@@ -171,8 +168,8 @@ __device__ void InitBarriers(Shared<kDim>& shared) {
   for (int stage = 0; stage < kStages; ++stage) {
     tma::Init(shared.keys_full[stage], 1);
     tma::Init(shared.values_full[stage], 1);
-    tma::Init(shared.keys_empty[stage], kWarps);
-    tma::Init(shared.values_empty[stage], kWarps);
+    tma::Init(shared.keys_empty[stage], kWarps * tma::kWarpArrivals);
+    tma::Init(shared.values_empty[stage], kWarps * tma::kWarpArrivals);
   }
   tma::FenceBarriers();
 }

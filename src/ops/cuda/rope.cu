@@ -10,6 +10,7 @@ namespace lazytrain::cuda {
 namespace {
 
 constexpr int kThreads = 256;
+constexpr int kTokens = 2;  // of a block
 // Frequencies travel with the launch; its arguments hold 4 kB.
 constexpr int kMaxFrequencies = 256;
 
@@ -38,38 +39,51 @@ struct Angle {
   float sine;
 };
 
+// Where a frequency's angle lies: threads of a warp that want angle k of their N neighbouring ones
+// each find them side by side.
+template <int N>
+__device__ inline int Place(const RopeShape& shape, int frequency) {
+  return frequency % N * (shape.frequencies / N) + frequency / N;
+}
+
 // N neighbouring pairs of channels (low, high), half a head's rotary channels apart.
-template <typename T, int N>
-struct Pairs {
+struct PairsAt {
   int pair;  // the first, in its head
   int low;   // where its first channel lies in the row
-  Vec<T, N> x;
-  Vec<T, N> y;
 
-  __device__ void Load(const RopeShape& shape, int i, const T* from) {
+  __device__ PairsAt(const RopeShape& shape, int i) {
     const int head = i / shape.frequencies;
     pair = i - head * shape.frequencies;
     low = head * shape.head_dim + pair;
-    x = Vec<T, N>::Load(from + low);
-    y = Vec<T, N>::Load(from + low + shape.frequencies);
   }
-  __device__ void Turn(const RopeShape& shape, const Angle* turns, T* to) const {
+};
+
+template <typename T, int N>
+struct Pairs {
+  Vec<T, N> x;
+  Vec<T, N> y;
+
+  __device__ void Load(const RopeShape& shape, const PairsAt& at, const T* from) {
+    x = Vec<T, N>::Load(from + at.low);
+    y = Vec<T, N>::Load(from + at.low + shape.frequencies);
+  }
+  __device__ void Turn(const RopeShape& shape, const PairsAt& at, const Angle* turns, T* to) const {
     const bool add = shape.accumulate && !shape.in_place;
     float a[N];
     float b[N];
 #pragma unroll
     for (int k = 0; k < N; ++k) {
-      const auto turn = turns[pair + k];
+      const Angle turn = turns[k * (shape.frequencies / N) + at.pair / N];
       a[k] = AsFloat(x.at[k]) * turn.cosine - AsFloat(y.at[k]) * turn.sine;
       b[k] = AsFloat(y.at[k]) * turn.cosine + AsFloat(x.at[k]) * turn.sine;
     }
-    PutVec<T, N>(to + low, a, add);
-    PutVec<T, N>(to + low + shape.frequencies, b, add);
+    PutVec<T, N>(to + at.low, a, add);
+    PutVec<T, N>(to + at.low + shape.frequencies, b, add);
   }
 };
 
 // A pair is two neighbours.
-template <typename T>
+template <typename T, int N>
 __device__ void TurnNeighbours(const RopeShape& shape, const Angle* turns, const T* from, T* to) {
   const bool add = shape.accumulate && !shape.in_place;
   for (int i = static_cast<int>(threadIdx.x); i < shape.turning_heads * shape.frequencies;
@@ -77,10 +91,11 @@ __device__ void TurnNeighbours(const RopeShape& shape, const Angle* turns, const
     const int head = i / shape.frequencies;
     const int pair = i - head * shape.frequencies;
     const int low = head * shape.head_dim + 2 * pair;
+    const Angle turn = turns[Place<N>(shape, pair)];
     const float x = AsFloat(from[low]);
     const float y = AsFloat(from[low + 1]);
-    const float a[1] = {x * turns[pair].cosine - y * turns[pair].sine};
-    const float b[1] = {y * turns[pair].cosine + x * turns[pair].sine};
+    const float a[1] = {x * turn.cosine - y * turn.sine};
+    const float b[1] = {y * turn.cosine + x * turn.sine};
     PutVec<T, 1>(to + low, a, add);
     PutVec<T, 1>(to + low + 1, b, add);
   }
@@ -98,50 +113,68 @@ __device__ void PassOn(const RopeShape& shape, const T* from, T* to) {
   }
 }
 
-// A block a token.
-template <typename T, int N>
-__global__ void __launch_bounds__(kThreads, 6)
-    TurnKernel(const __grid_constant__ RopeShape shape, const int32_t* positions, const T* from,
-               T* to) {
-  __shared__ Angle turns[kMaxFrequencies];
-  const int64_t row = blockIdx.x;
-  const int64_t start = row * shape.heads * shape.head_dim;
-  // On their way while angles are made.
-  const int pairs = shape.interleaved ? 0 : shape.turning_heads * shape.frequencies;
-  int own = static_cast<int>(threadIdx.x) * N;
-  Pairs<T, N> first;
-  if (own < pairs) first.Load(shape, own, from + start);
+// The turn of frequency i at a token of the micro-batch.
+__device__ inline Angle AngleAt(const RopeShape& shape, int64_t row, int position, int i) {
   int64_t tokens = 0;
   if (shape.long_beyond > 0) {
     tokens = shape.documents.LengthAt(shape.first_row + row) + shape.cached;
   }
   const bool is_long = shape.long_beyond > 0 && tokens > shape.long_beyond;
-  float stretch = 1.0f;
+  float inverse = is_long && shape.has_long ? shape.long_inverse[i] : shape.inverse[i];
   if (is_long && shape.dynamic_factor > 0.0f) {
     const float ratio = static_cast<float>(tokens) / static_cast<float>(shape.long_beyond);
-    stretch = shape.dynamic_factor * (ratio - 1.0f) + 1.0f;
+    const float stretch = shape.dynamic_factor * (ratio - 1.0f) + 1.0f;
+    const auto share = static_cast<float>(i) / static_cast<float>(shape.frequencies - 1);
+    if (stretch != 1.0f) inverse *= powf(stretch, -share);
   }
-  const auto position = static_cast<float>(positions[row]);
-  for (int i = static_cast<int>(threadIdx.x); i < shape.frequencies; i += kThreads) {
-    float inverse = is_long && shape.has_long ? shape.long_inverse[i] : shape.inverse[i];
-    if (stretch != 1.0f) {
-      const auto share = static_cast<float>(i) / static_cast<float>(shape.frequencies - 1);
-      inverse *= powf(stretch, -share);
+  float sine = 0.0f;
+  float cosine = 0.0f;
+  sincosf(static_cast<float>(position) * inverse, &sine, &cosine);
+  return {cosine * shape.scaling, sine * shape.scaling * shape.direction};
+}
+
+// A block kTokens tokens, whose channels are on their way while all threads make the angles.
+template <typename T, int N>
+__global__ void __launch_bounds__(kThreads, 4)
+    TurnKernel(const __grid_constant__ RopeShape shape, int64_t rows, const int32_t* positions,
+               const T* from, T* to) {
+  __shared__ Angle turns[kTokens][kMaxFrequencies];
+  const int64_t row0 = int64_t{blockIdx.x} * kTokens;
+  const int count = static_cast<int>(min(int64_t{kTokens}, rows - row0));
+  const int64_t stride = int64_t{shape.heads} * shape.head_dim;
+  from += row0 * stride;
+  to += row0 * stride;
+  const int pairs = shape.interleaved ? 0 : shape.turning_heads * shape.frequencies;
+  int own = static_cast<int>(threadIdx.x) * N;
+  Pairs<T, N> held[kTokens];
+  const auto load = [&] {
+    const PairsAt at(shape, own);
+#pragma unroll
+    for (int t = 0; t < kTokens; ++t) {
+      if (own < pairs && t < count) held[t].Load(shape, at, from + t * stride);
     }
-    const float angle = position * inverse;
-    float sine = 0.0f;
-    float cosine = 0.0f;
-    sincosf(angle, &sine, &cosine);
-    turns[i] = {cosine * shape.scaling, sine * shape.scaling * shape.direction};
+  };
+  load();
+  for (int i = static_cast<int>(threadIdx.x); i < count * shape.frequencies; i += kThreads) {
+    const int t = i / shape.frequencies;
+    const int frequency = i - t * shape.frequencies;
+    turns[t][Place<N>(shape, frequency)] = AngleAt(shape, row0 + t, positions[row0 + t], frequency);
   }
   __syncthreads();
-  if (!shape.in_place) PassOn(shape, from + start, to + start);
-  if (shape.interleaved) TurnNeighbours(shape, turns, from + start, to + start);
-  if (own < pairs) first.Turn(shape, turns, to + start);
-  for (own += kThreads * N; own < pairs; own += kThreads * N) {
-    Pairs<T, N> next;
-    next.Load(shape, own, from + start);
-    next.Turn(shape, turns, to + start);
+  while (own < pairs) {
+    const PairsAt at(shape, own);
+#pragma unroll
+    for (int t = 0; t < kTokens; ++t) {
+      if (t < count) held[t].Turn(shape, at, turns[t], to + t * stride);
+    }
+    own += kThreads * N;
+    load();
+  }
+  for (int t = 0; t < count; ++t) {
+    if (!shape.in_place) PassOn(shape, from + t * stride, to + t * stride);
+    if (shape.interleaved) {
+      TurnNeighbours<T, N>(shape, turns[t], from + t * stride, to + t * stride);
+    }
   }
 }
 
@@ -182,8 +215,8 @@ void TurnAll(const Rope& op, const OpArgs& args, const TensorView& from, bool ac
         IsAligned(from.data) && IsAligned(to.data) && op.head_dim % (16 / sizeof(T)) == 0;
     WithWidth<T>(shape.frequencies, aligned, [&](auto width) {
       TurnKernel<T, decltype(width)::value>
-          <<<Blocks(from.rows, 1), kThreads, 0, Cuda(context).stream()>>>(
-              shape, args.inputs[1].as<const int32_t>(), from.as<const T>(), to.as<T>());
+          <<<Blocks(from.rows, kTokens), kThreads, 0, Cuda(context).stream()>>>(
+              shape, from.rows, args.inputs[1].as<const int32_t>(), from.as<const T>(), to.as<T>());
     });
   });
   CheckLaunch("rope");

@@ -37,6 +37,10 @@ __device__ inline void ArriveExpecting(Barrier& barrier, int bytes) {
       "r"(bytes)
       : "memory");
 }
+// Of a warp each thread arrives for itself: one for all would do behind a __syncwarp and is no
+// faster, but race checkers do not follow it.
+inline constexpr int kWarpArrivals = 32;
+
 // Until the phase of this parity has ended.
 __device__ inline void Await(Barrier& barrier, int parity) {
   uint32_t done = 0;

@@ -96,6 +96,9 @@ class Device {
   // Bytes of device memory that this process holds, with what the driver takes for itself, as the
   // driver reports it; 0 where there is no driver.
   virtual int64_t UsedBytes() const { return 0; }
+  // What that will be once AllocateHost has given out `host_bytes` in all, of which the driver
+  // keeps tables on the device.
+  virtual int64_t UsedBytesWith(int64_t /*host_bytes*/) const { return UsedBytes(); }
 
   // The choices for all calls so far; empty where no library chooses.
   virtual LibraryChoices library_choices() const { return {}; }

@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "core/units.h"
+#include "device/cuda/driver_overhead.h"
 #include "profile/machine_profile.h"
 #include "program/program_set.h"
 #include "program/simulator.h"
@@ -20,9 +21,7 @@
 namespace lazytrain {
 namespace {
 
-// What a CUDA driver takes for a process: its context and kernels. Less memory than this times a
-// few is no GPU's, but the virtual accelerator's.
-constexpr double kDriverBytes = 0.6e9;
+// Less memory is no GPU's, but the virtual accelerator's.
 constexpr double kSmallestGpu = 4e9;
 // Guesses for rates that are not given: a server's processor, a GPU of the last generations.
 constexpr double kGuessedHostGbps = 60;
@@ -88,11 +87,15 @@ class Estimator {
     estimate_.parameters = model_.ParameterCount();
     estimate_.sequence = options.sequence;
     estimate_.device_cap = options.gpu_memory_gb * 1e9;
-    if (estimate_.device_cap >= kSmallestGpu) estimate_.driver_bytes = kDriverBytes;
     estimate_.host_budget = options.cpu_memory_gb * 1e9;
     const Config config = ConfigOf(1);
     estimate_.store_bytes = StoreBytes(model_, kStates, CapacityOf(config));
     estimate_.host_activation_bytes = HostActivationBytes(config, estimate_.store_bytes);
+    if (estimate_.device_cap >= kSmallestGpu) {
+      estimate_.driver_bytes = static_cast<double>(
+          cuda::kContextBytes +
+          cuda::PinnedTableBytes(estimate_.store_bytes + estimate_.host_activation_bytes));
+    }
     budget_ = {estimate_.device_cap - estimate_.driver_bytes,
                static_cast<double>(estimate_.host_activation_bytes)};
   }

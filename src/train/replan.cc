@@ -60,9 +60,8 @@ Replanner::Result Replanner::Search(double seconds) const {
 
   const StateSpec states{true, programs.options().gradient_dtype};
   const int64_t store = StoreBytes(programs.model(), states, program.capacity);
-  SearchInput input =
-      MakeSearchInput(config_, programs.model(), states, corrected_, &kernels_,
-                      plan_.device_cap - plan_.device_fixed, HostActivationBytes(config_, store));
+  SearchInput input = MakeSearchInput(config_, programs.model(), states, corrected_, &kernels_,
+                                      plan_.device_budget, HostActivationBytes(config_, store));
   input.seconds = seconds / 2;
   SearchInput same = input;
   same.capacities = {program.capacity};

@@ -54,7 +54,11 @@ Schedule MakeSchedule(const Config& config, const ModelGraph& model, const Capac
     schedule.passes = EvenPasses(capacity.micro_batches, passes);
   }
   if (config.optimizer.update == "device") {
-    for (UnitPlan& unit : schedule.units) unit.update = UpdatePlace::kDevice;
+    for (UnitPlan& unit : schedule.units) {
+      unit.update = UpdatePlace::kDevice;
+      // A unit that never leaves has no reason to send its states back and forth.
+      if (unit.weights_resident && unit.accumulator_resident) unit.states = Tier::kDevice;
+    }
   }
   CheckSchedule(schedule, model, capacity, schedule.name);
   return schedule;
@@ -129,7 +133,7 @@ void CheckDeviceMemory(const Config& config, const RunPlan& plan) {
   const MemoryLimits limits([&](int64_t) { return input; }, 1, kSeconds);
   const double enough = limits.EnoughDevice(1, {static_cast<double>(input.device_bytes),
                                                 static_cast<double>(input.host_activation_bytes)}) +
-                        static_cast<double>(plan.device_fixed);
+                        static_cast<double>(plan.device_cap - plan.device_budget);
   const std::string others =
       "dataset.max_seq_len, training.batch_size or memory.micro_batch_tokens";
   if (enough == kInfinity) {
@@ -185,11 +189,12 @@ RunPlan MakeRunPlan(const Config& config, const HubConfig& hub, Device& device) 
                 IsSolved(config) ? CapacitiesOf(config) : std::vector<Capacity>{capacity});
   plan.cost = std::move(believed.cost);
   plan.cost_origin = std::move(believed.origin);
-  plan.device_fixed = device.UsedBytes();
+  const int64_t activations = HostActivationBytes(config, store);
+  plan.device_budget = plan.device_cap - device.UsedBytesWith(store + activations);
   if (IsSolved(config)) {
-    const SearchInput input = MakeSearchInput(
-        config, model, {true, options.gradient_dtype}, plan.cost, &KernelsFor(device),
-        plan.device_cap - plan.device_fixed, HostActivationBytes(config, store));
+    const SearchInput input =
+        MakeSearchInput(config, model, {true, options.gradient_dtype}, plan.cost,
+                        &KernelsFor(device), plan.device_budget, activations);
     plan.search = SearchSchedule(input);
     if (!plan.search->fits) RefusePlan(config, plan, input);
     capacity = plan.search->capacity;
@@ -202,8 +207,9 @@ RunPlan MakeRunPlan(const Config& config, const HubConfig& hub, Device& device) 
   options.kernels = &KernelsFor(device);
   plan.key = MakeKey(config, model, schedule, capacity, options.gradient_dtype, device);
   NoteKeyDifferences(ScheduleSpec(config), plan.key);
-  options.tuning = {&plan.cost, plan.device_cap - plan.device_fixed};
+  options.tuning = {&plan.cost, plan.device_budget};
   plan.programs = std::make_unique<ProgramSet>(std::move(model), std::move(schedule), options);
+  plan.device_fixed = device.UsedBytesWith(plan.host_bytes());
 
   const OptimizerSettings& optimizer = config.optimizer;
   plan.engine.adamw = {optimizer.beta1, optimizer.beta2, optimizer.eps,
@@ -222,7 +228,7 @@ void Replace(RunPlan& plan, PlannedStep step, const CostModel& cost) {
   }
   plan.cost = cost;
   ProgramSetOptions options = plan.programs->options();
-  options.tuning = {&plan.cost, plan.device_cap - plan.device_fixed};
+  options.tuning = {&plan.cost, plan.device_budget};
   Schedule schedule = step.schedule;
   schedule.name = plan.programs->schedule().name;
   ModelGraph model = plan.programs->model();

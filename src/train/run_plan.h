@@ -24,8 +24,9 @@ struct RunPlan {
   CostModel demand;         // how long work takes at least, when the device is throttled
   std::string cost_origin;  // where that came from, for people
   NumericsKey key;
-  int64_t device_cap = 0;             // bytes
-  int64_t device_fixed = 0;           // of them, what the driver takes for itself
+  int64_t device_cap = 0;     // bytes
+  int64_t device_budget = 0;  // of them, for programs of any schedule; the rest is the driver's
+  int64_t device_fixed = 0;   // what the driver takes beside this schedule's programs
   std::optional<PlannedStep> search;  // where the planner made the schedule
 
   int64_t device_bytes() const { return programs->PeakBytes(kDeviceSpace); }

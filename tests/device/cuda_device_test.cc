@@ -70,6 +70,18 @@ TEST(CudaDevice, TheDriverReportsTheArena) {
   EXPECT_LT(device->UsedBytes() - before, bytes + (int64_t{64} << 20));
 }
 
+TEST(CudaDevice, TablesOfPinnedMemoryAreForeseen) {
+  const auto device = Open();
+  const int64_t bytes = int64_t{8} << 30;
+  const int64_t foreseen = device->UsedBytesWith(bytes);
+  const int64_t before = device->UsedBytes();
+  const auto host = device->AllocateHost(bytes);
+  EXPECT_LE(device->UsedBytes(), foreseen);
+  EXPECT_GE(device->UsedBytes(), foreseen - (int64_t{8} << 20));
+  EXPECT_GT(device->UsedBytes(), before);
+  EXPECT_EQ(device->UsedBytesWith(bytes), device->UsedBytes());  // they are there by now
+}
+
 TEST(CudaDevice, CopiesGoAndComeBack) {
   const auto device = Open();
   const int64_t bytes = 8'000'000 / kAlignment * kAlignment;

@@ -8,8 +8,10 @@
 
 #include <functional>
 #include <string>
+#include <utility>
 
 #include "device/cuda/cuda_error.h"
+#include "device/cuda/driver_overhead.h"
 
 namespace lazytrain::cuda {
 namespace {
@@ -25,6 +27,17 @@ std::string ErrorOf(const std::function<void()>& action) {
     return error.what();
   }
   return "nothing was thrown";
+}
+
+// What an H200's driver held beyond what it held before host memory was pinned.
+TEST(DriverOverhead, TablesOfPinnedMemory) {
+  for (const auto& [pinned, held] : {std::pair<int64_t, int64_t>{123'986'296'064, 244'081'408},
+                                     {123'085'569'280, 241'299'456},
+                                     {229'953'543'680, 454'308'608}}) {
+    EXPECT_GE(PinnedTableBytes(pinned), held);
+    EXPECT_LE(PinnedTableBytes(pinned), held + 10'000'000);
+  }
+  EXPECT_EQ(PinnedTableBytes(0), 0);
 }
 
 TEST(GpuRequirements, NoDriver) {

@@ -15,6 +15,7 @@
 #include "device/cuda/cuda_error.h"
 #include "device/cuda/cuda_event.h"
 #include "device/cuda/driver_memory.h"
+#include "device/cuda/driver_overhead.h"
 #include "device/cuda/gpu_facts.h"
 #include "device/cuda/gpu_requirements.h"
 #include "device/cuda/host_advice.h"
@@ -86,10 +87,14 @@ class CudaDevice final : public Device {
   }
   std::unique_ptr<MemoryBlock> AllocateHost(int64_t bytes) override {
     if (bytes > kMuchHostMemory && !advised_) GiveAdvice();
-    return std::make_unique<PinnedBlock>(bytes, AvailableCores());
+    return std::make_unique<PinnedBlock>(bytes, AvailableCores(), pinned_);
   }
   bool models_time() const override { return false; }
   int64_t UsedBytes() const override { return memory_.ProcessBytes(); }
+  int64_t UsedBytesWith(int64_t host_bytes) const override {
+    const int64_t tables = PinnedTableBytes(host_bytes) - PinnedTableBytes(*pinned_);
+    return UsedBytes() + std::max<int64_t>(0, tables);
+  }
   LibraryChoices library_choices() const override { return shared_.choices(); }
   void UseLibraryChoices(LibraryChoices choices) override {
     shared_.choices() = std::move(choices);
@@ -157,6 +162,7 @@ class CudaDevice final : public Device {
   DriverMemory memory_;  // early: it reads what is taken before this process takes anything
   bool poison_;
   bool advised_ = false;
+  std::shared_ptr<std::atomic<int64_t>> pinned_ = std::make_shared<std::atomic<int64_t>>(0);
   SharedState shared_;
   std::string name_;
   int low_priority_ = 0;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "core/error.h"
 #include "core/thread_pool.h"
@@ -40,7 +41,8 @@ DeviceBlock::DeviceBlock(int64_t bytes, bool poison, int64_t others) : bytes_(by
 
 DeviceBlock::~DeviceBlock() { cudaFree(base_); }
 
-PinnedBlock::PinnedBlock(int64_t bytes, int threads) : bytes_(bytes) {
+PinnedBlock::PinnedBlock(int64_t bytes, int threads, std::shared_ptr<std::atomic<int64_t>> pinned)
+    : bytes_(bytes), pinned_(std::move(pinned)) {
   if (bytes == 0) return;
   const auto size = static_cast<size_t>(bytes);
   void* memory = mmap(nullptr, size, PROT_READ | PROT_WRITE,
@@ -58,7 +60,10 @@ PinnedBlock::PinnedBlock(int64_t bytes, int threads) : bytes_(bytes) {
     std::memset(base_ + begin, 0, static_cast<size_t>(std::min(kPart, bytes - begin)));
   });
   const cudaError_t status = cudaHostRegister(memory, size, cudaHostRegisterPortable);
-  if (status == cudaSuccess) return;
+  if (status == cudaSuccess) {
+    *pinned_ += bytes;
+    return;
+  }
   cudaGetLastError();
   munmap(memory, size);
   throw RunError(
@@ -71,6 +76,7 @@ PinnedBlock::PinnedBlock(int64_t bytes, int threads) : bytes_(bytes) {
 PinnedBlock::~PinnedBlock() {
   if (base_ == nullptr) return;
   cudaHostUnregister(base_);
+  *pinned_ -= bytes_;
   munmap(base_, static_cast<size_t>(bytes_));
 }
 

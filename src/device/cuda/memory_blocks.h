@@ -1,6 +1,9 @@
 // Memory of the CUDA backend: the device arena, and host memory that copy engines reach.
 #pragma once
 
+#include <atomic>
+#include <memory>
+
 #include "device/device.h"
 
 namespace lazytrain::cuda {
@@ -29,7 +32,8 @@ class DeviceBlock final : public MemoryBlock {
 // touches by one.
 class PinnedBlock final : public MemoryBlock {
  public:
-  PinnedBlock(int64_t bytes, int threads);
+  // `pinned`: a sum of bytes that this block's are part of while it lives.
+  PinnedBlock(int64_t bytes, int threads, std::shared_ptr<std::atomic<int64_t>> pinned);
   ~PinnedBlock() override;
   PinnedBlock(const PinnedBlock&) = delete;
   PinnedBlock& operator=(const PinnedBlock&) = delete;
@@ -43,6 +47,7 @@ class PinnedBlock final : public MemoryBlock {
  private:
   int64_t bytes_;
   std::byte* base_ = nullptr;
+  std::shared_ptr<std::atomic<int64_t>> pinned_;
 };
 
 }  // namespace lazytrain::cuda

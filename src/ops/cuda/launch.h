@@ -62,6 +62,23 @@ void AllowShared(const CudaLaneContext& context, Kernel kernel, int bytes, std::
   Check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes), what);
 }
 
+// Launches a kernel whose blocks may come in while those of the kernel before it end, as far as the
+// GPU knows how to (sm_90 and newer). It calls AwaitKernelBefore before all else.
+template <typename... Parameters, typename... Args>
+void LaunchEarly(const CudaLaneContext& context, void (*kernel)(Parameters...), dim3 grid,
+                 dim3 block, const Args&... args) {
+  cudaLaunchAttribute early = {};
+  early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  early.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config = {};
+  config.gridDim = grid;
+  config.blockDim = block;
+  config.stream = context.stream();
+  config.attrs = &early;
+  config.numAttrs = context.gpu().architecture >= 90 ? 1 : 0;
+  Check(cudaLaunchKernelEx(&config, kernel, args...), "launching a kernel");
+}
+
 // Calls launch(width), an integral_constant: the elements of a 16-byte access where rows of `cols`
 // elements at these addresses allow it, else 1.
 template <typename T, typename Launch>

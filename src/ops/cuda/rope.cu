@@ -154,11 +154,17 @@ __global__ void __launch_bounds__(kThreads, 4)
       if (own < pairs && t < count) held[t].Load(shape, at, from + t * stride);
     }
   };
+  // The position is asked for first: it is what angles wait for.
+  const int angles = count * shape.frequencies;
+  int angle = static_cast<int>(threadIdx.x);
+  int position = angle < angles ? positions[row0 + angle / shape.frequencies] : 0;
   load();
-  for (int i = static_cast<int>(threadIdx.x); i < count * shape.frequencies; i += kThreads) {
-    const int t = i / shape.frequencies;
-    const int frequency = i - t * shape.frequencies;
-    turns[t][Place<N>(shape, frequency)] = AngleAt(shape, row0 + t, positions[row0 + t], frequency);
+  while (angle < angles) {
+    const int t = angle / shape.frequencies;
+    const int frequency = angle - t * shape.frequencies;
+    turns[t][Place<N>(shape, frequency)] = AngleAt(shape, row0 + t, position, frequency);
+    angle += kThreads;
+    if (angle < angles) position = positions[row0 + angle / shape.frequencies];
   }
   __syncthreads();
   while (own < pairs) {

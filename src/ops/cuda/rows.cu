@@ -54,11 +54,20 @@ struct SumsOf {
   } at[kMostSums];
 };
 
+// Of a kernel that LaunchEarly starts: until the one before has ended and what it wrote can be
+// read.
+__device__ inline void AwaitKernelBefore() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
 // A block of 32 columns by kSumGroups threads, each of which adds every kSumGroups-th row.
 constexpr int kSumGroups = 32;
 
 __global__ void __launch_bounds__(32 * kSumGroups)
     SumPartialRowsKernel(const __grid_constant__ SumsOf all, int64_t stride) {
+  AwaitKernelBefore();
   __shared__ float sums[kSumGroups][32];
   const auto& of = all.at[blockIdx.y];
   const int64_t col = int64_t{blockIdx.x} * 32 + threadIdx.x;
@@ -176,8 +185,8 @@ void SumPartialRows(CudaLaneContext& context, int64_t stride,
     cols = std::max(cols, sum.target.size());
   }
   if (count == 0) return;
-  SumPartialRowsKernel<<<dim3(Blocks(cols, 32), count), dim3(32, kSumGroups), 0,
-                         context.stream()>>>(all, stride);
+  LaunchEarly(context, SumPartialRowsKernel, dim3(Blocks(cols, 32), count), dim3(32, kSumGroups),
+              all, stride);
   CheckLaunch("adding partial sums");
 }
 

@@ -2,7 +2,7 @@
 // gradients of keys and values, one for those of queries, every sum with one owner and one order. A
 // warpgroup more than compute copies what passes through; the products that add to gradients are
 // still under way while the next scores are made.
-#include "ops/cuda/attention_softmax.cuh"
+#include "ops/cuda/attention_work.cuh"
 #include "ops/cuda/tensor_map.h"
 #include "ops/cuda/tma.cuh"
 
@@ -60,11 +60,6 @@ struct QueryShared {
 };
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
-
-// A thread's place: its warpgroup's first row in the block's tile, and its upper row there.
-__device__ inline int GroupRow() { return WarpgroupOfBlock() * 64; }
-__device__ inline int WarpRow() { return static_cast<int>(threadIdx.x) / 32 * 16; }
-__device__ inline int LaneRow() { return WarpRow() + static_cast<int>(threadIdx.x) % 32 / 4; }
 
 __device__ inline void InitBarriers(Barriers& barriers, int filled_by) {
   if (threadIdx.x == 0) {
@@ -245,35 +240,10 @@ __device__ void AddKeyValueGradients(const BackwardArgs& args, KeyValueShared<kD
 
 // ---- Queries ----
 
-struct QueryWork {
-  int head;
-  int kv_head;
-  int begin;  // of its queries
-  int document_end;
-  int first_key;
-  int tiles;  // of keys
-
-  __device__ int Key(int index) const { return first_key + index * kPassing; }
-};
-
-__device__ inline QueryWork QueryWorkOf(const AttentionShape& shape) {
-  const DocumentTiles<kRows> all_tiles{shape.documents};
-  const auto tile = all_tiles.At(static_cast<int>(gridDim.x - 1 - blockIdx.x));
-  QueryWork work;
-  work.head = static_cast<int>(blockIdx.y);
-  work.kv_head = work.head / shape.group();
-  work.begin = tile.begin;
-  work.document_end = tile.document_end;
-  const int seen = shape.FirstKey(tile.document_begin, tile.begin);
-  work.first_key = tile.document_begin + (seen - tile.document_begin) / kPassing * kPassing;
-  const int end = min(tile.begin + kRows, tile.document_end);
-  work.tiles = (end - work.first_key + kPassing - 1) / kPassing;
-  return work;
-}
+using Work = QueryWork<kRows, kPassing>;
 
 template <int kDim>
-__device__ void CopyKeys(const BackwardArgs& args, QueryShared<kDim>& shared,
-                         const QueryWork& work) {
+__device__ void CopyKeys(const BackwardArgs& args, QueryShared<kDim>& shared, const Work& work) {
   const AttentionShape& shape = args.shape;
   Barriers& barriers = shared.barriers;
   tma::ArriveExpecting(barriers.held, 2 * tma::kBytes<kRows, kDim>);
@@ -288,26 +258,6 @@ __device__ void CopyKeys(const BackwardArgs& args, QueryShared<kDim>& shared,
     tma::StartRows(shared.values[stage], args.qkv, shape.ValueHead(work.kv_head), work.Key(index),
                    barriers.full[stage]);
   }
-}
-
-// What a lane knows of its two rows.
-struct QueryRows {
-  int query;     // the upper one; the other is 8 further
-  float lse[2];  // in powers of two
-  float delta[2];
-};
-
-__device__ inline QueryRows LoadRows(const BackwardArgs& args, int query, int end, int head) {
-  QueryRows rows;
-  rows.query = query;
-#pragma unroll
-  for (int half = 0; half < 2; ++half) {
-    const int row = query + half * 8;
-    const int64_t statistic = int64_t{row} * args.shape.q_heads + head;
-    rows.lse[half] = row < end ? args.lse[statistic] * kLog2E : 0.0f;
-    rows.delta[half] = row < end ? args.delta[statistic] : 0.0f;
-  }
-  return rows;
 }
 
 template <int kBlocks>
@@ -326,10 +276,11 @@ __device__ inline void Probabilities(const AttentionShape& shape, const QueryRow
 
 template <int kDim>
 __device__ void AddQueryGradients(const BackwardArgs& args, QueryShared<kDim>& shared,
-                                  const QueryWork& work) {
+                                  const Work& work) {
   const AttentionShape& shape = args.shape;
   Barriers& barriers = shared.barriers;
-  const QueryRows rows = LoadRows(args, work.begin + LaneRow(), work.document_end, work.head);
+  const QueryRows rows = LoadRows(args.lse, args.delta, shape.q_heads, work.begin + LaneRow(),
+                                  work.document_end, work.head);
   const int group_query = work.begin + GroupRow();
   const int group_end =
       group_query < work.document_end ? min(group_query + 64, work.document_end) : 0;
@@ -406,7 +357,7 @@ __global__ void __launch_bounds__(kThreads, 1)
     QueryKernel(const __grid_constant__ BackwardArgs args) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
   auto& shared = SharedMemory<QueryShared<kDim>>();
-  const QueryWork work = QueryWorkOf(args.shape);
+  const Work work = QueryWorkOf<kRows, kPassing>(args.shape);
   if (work.begin >= work.document_end) return;
   InitBarriers(shared.barriers, 1);
   if (threadIdx.x >= 128 * kGroups) {

@@ -2,7 +2,7 @@
 // warpgroups share keys and values for, one more warpgroup copies these. The scores of the next
 // tile of keys are made, and their softmax, while this tile's values are added up.
 #include "device/cuda/architecture.h"
-#include "ops/cuda/attention_softmax.cuh"
+#include "ops/cuda/attention_work.cuh"
 #include "ops/cuda/tensor_map.h"
 #include "ops/cuda/tma.cuh"
 
@@ -41,33 +41,9 @@ struct Shared {
 };
 
 using Turn = tma::Turn<kStages>;
-
-// What a block has to do.
-struct Work {
-  int head;
-  int kv_head;
-  int begin;  // of its queries
-  int document_end;
-  int first_key;
-  int tiles;  // of keys
-};
+using Work = QueryWork<kQueries, kKeys>;
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
-
-__device__ inline Work WorkOf(const AttentionShape& shape) {
-  const DocumentTiles<kQueries> tiles{shape.documents};
-  const auto tile = tiles.At(static_cast<int>(gridDim.x - 1 - blockIdx.x));
-  Work work;
-  work.head = static_cast<int>(blockIdx.y);
-  work.kv_head = work.head / shape.group();
-  work.begin = tile.begin;
-  work.document_end = tile.document_end;
-  const int seen = shape.FirstKey(tile.document_begin, tile.begin);
-  work.first_key = tile.document_begin + (seen - tile.document_begin) / kKeys * kKeys;
-  const int end = min(tile.begin + kQueries, tile.document_end);
-  work.tiles = (end - work.first_key + kKeys - 1) / kKeys;
-  return work;
-}
 
 template <int kDim>
 __device__ void CopyTiles(const ForwardArgs& args, Shared<kDim>& shared, const Work& work) {
@@ -77,7 +53,7 @@ __device__ void CopyTiles(const ForwardArgs& args, Shared<kDim>& shared, const W
   tma::StartRows(shared.queries, args.qkv, work.head, work.begin, shared.queries_full);
   for (int index = 0; index < work.tiles; ++index) {
     const Turn turn(index);
-    const int key0 = work.first_key + index * kKeys;
+    const int key0 = work.Key(index);
     const auto copy = [&](auto& tile, int head, tma::Barrier& full, tma::Barrier& empty) {
       if (index >= kStages) tma::Await(empty, turn.parity ^ 1);
       tma::ArriveExpecting(full, tma::kBytes<kKeys, kDim>);
@@ -109,7 +85,7 @@ __device__ void Attend(const ForwardArgs& args, Shared<kDim>& shared, const Work
   float scores[kKeys / 8][4];
   float shrink[2];
   const auto soften = [&](int index) {
-    const int key0 = work.first_key + index * kKeys;
+    const int key0 = work.Key(index);
     if (ratio != 0.0f) AddBiases(ratio, query, key0, scores);
     const bool windowed = shape.window > 0 && key0 <= begin + 63 - shape.window;
     if (key0 + kKeys - 1 > begin || windowed) MaskTile(shape, query, key0, -INFINITY, scores);
@@ -182,7 +158,7 @@ __global__ void __launch_bounds__(kThreads, 1)
     ForwardKernel(const __grid_constant__ ForwardArgs args) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
   auto& shared = SharedMemory<Shared<kDim>>();
-  const Work work = WorkOf(args.shape);
+  const Work work = QueryWorkOf<kQueries, kKeys>(args.shape);
   if (work.begin >= work.document_end) return;
   if (threadIdx.x == 0) InitBarriers(shared);
   __syncthreads();

@@ -1,7 +1,7 @@
 // Backward attention on the tensor cores: one kernel for the gradients of keys and values, one for
 // those of queries. Scores are made twice, and in return every sum has one owner and one order, and
 // nothing but a float a row (delta) waits in memory.
-#include "ops/cuda/attention_softmax.cuh"
+#include "ops/cuda/attention_work.cuh"
 
 namespace lazytrain::cuda {
 namespace {
@@ -28,11 +28,6 @@ struct BackwardArgs {
   bf16* d_qkv;
   bool accumulate;
 };
-
-// A thread's place: its warpgroup's first row in the block's tile, and its upper row there.
-__device__ inline int GroupRow() { return WarpgroupOfBlock() * 64; }
-__device__ inline int WarpRow() { return static_cast<int>(threadIdx.x) / 32 * 16; }
-__device__ inline int LaneRow() { return WarpRow() + static_cast<int>(threadIdx.x) % 32 / 4; }
 
 // ---- Keys and values ----
 
@@ -168,26 +163,6 @@ struct QueryShared {
   Tile<kPassing<kDim>, kDim> values[2];
 };
 
-// What a lane knows of its two rows.
-struct QueryRows {
-  int query;     // the upper one; the other is 8 further
-  float lse[2];  // in powers of two
-  float delta[2];
-};
-
-__device__ inline QueryRows LoadRows(const BackwardArgs& args, int query, int end, int head) {
-  QueryRows rows;
-  rows.query = query;
-#pragma unroll
-  for (int half = 0; half < 2; ++half) {
-    const int row = query + half * 8;
-    const int64_t statistic = int64_t{row} * args.shape.q_heads + head;
-    rows.lse[half] = row < end ? args.lse[statistic] * kLog2E : 0.0f;
-    rows.delta[half] = row < end ? args.delta[statistic] : 0.0f;
-  }
-  return rows;
-}
-
 // Scores become probabilities, d_weights their scores' gradients but for the factor `scale`.
 template <int kBlocks>
 __device__ inline void BackwardScores(const AttentionShape& shape, const QueryRows& rows, int key0,
@@ -218,45 +193,41 @@ __global__ void __launch_bounds__(kThreads<kDim>, 3 - kGroups<kDim>)
   constexpr int kCount = kPassing<kDim>;
   auto& shared = SharedMemory<QueryShared<kDim>>();
   const AttentionShape& shape = args.shape;
-  const DocumentTiles<kRows<kDim>> all_tiles{shape.documents};
-  const auto tile = all_tiles.At(static_cast<int>(gridDim.x - 1 - blockIdx.x));
-  if (tile.begin >= tile.document_end) return;
-  const int head = static_cast<int>(blockIdx.y);
-  const int kv_head = head / shape.group();
+  const auto work = QueryWorkOf<kRows<kDim>, kCount>(shape);
+  if (work.begin >= work.document_end) return;
   const int64_t stride = shape.qkv_stride();
-  const bf16* keys = args.qkv + shape.KeyHead(kv_head) * shape.dim;
-  const bf16* values = args.qkv + shape.ValueHead(kv_head) * shape.dim;
-  const int seen = shape.FirstKey(tile.document_begin, tile.begin);
-  const int first_key = tile.document_begin + (seen - tile.document_begin) / kCount * kCount;
-  const int end = min(tile.begin + kRows<kDim>, tile.document_end);
+  const bf16* keys = args.qkv + shape.KeyHead(work.kv_head) * shape.dim;
+  const bf16* values = args.qkv + shape.ValueHead(work.kv_head) * shape.dim;
   const auto start = [&](int key0, int stage) {
-    shared.keys[stage].template Start<kThreads<kDim>>(keys, stride, key0, tile.document_end,
+    shared.keys[stage].template Start<kThreads<kDim>>(keys, stride, key0, work.document_end,
                                                       shape.dim);
-    shared.values[stage].template Start<kThreads<kDim>>(values, stride, key0, tile.document_end,
+    shared.values[stage].template Start<kThreads<kDim>>(values, stride, key0, work.document_end,
                                                         shape.dim);
     EndCopyGroup();
   };
 
-  shared.queries.template Start<kThreads<kDim>>(args.qkv + head * shape.dim, stride, tile.begin,
-                                                tile.document_end, shape.dim);
-  shared.d_attn.template Start<kThreads<kDim>>(args.d_attn + head * shape.dim, shape.attn_stride(),
-                                               tile.begin, tile.document_end, shape.dim);
-  start(first_key, 0);
-  const QueryRows rows = LoadRows(args, tile.begin + LaneRow(), tile.document_end, head);
-  const int group_query = tile.begin + GroupRow();
-  const int group_end = group_query < end ? min(group_query + 64, end) : 0;
+  shared.queries.template Start<kThreads<kDim>>(args.qkv + work.head * shape.dim, stride,
+                                                work.begin, work.document_end, shape.dim);
+  shared.d_attn.template Start<kThreads<kDim>>(args.d_attn + work.head * shape.dim,
+                                               shape.attn_stride(), work.begin, work.document_end,
+                                               shape.dim);
+  start(work.first_key, 0);
+  const QueryRows rows = LoadRows(args.lse, args.delta, shape.q_heads, work.begin + LaneRow(),
+                                  work.document_end, work.head);
+  const int group_query = work.begin + GroupRow();
+  const int group_end = group_query < work.end ? min(group_query + 64, work.end) : 0;
   float sums[kDim / 8][4] = {};
   int stage = 0;
-  for (int key0 = first_key; key0 < end; key0 += kCount, stage ^= 1) {
+  for (int key0 = work.first_key; key0 < work.end; key0 += kCount, stage ^= 1) {
     AwaitTiles<0>();  // the tile is there, and the one before is no longer read
-    if (key0 + kCount < end) start(key0 + kCount, stage ^ 1);
+    if (key0 + kCount < work.end) start(key0 + kCount, stage ^ 1);
     if (key0 >= group_end) continue;  // keys behind all of the warpgroup's queries
     float scores[kCount / 8][4];
     float d_weights[kCount / 8][4];
     StartTransposed(scores, shared.queries, GroupRow(), shared.keys[stage]);
     StartTransposed(d_weights, shared.d_attn, GroupRow(), shared.values[stage]);
     AwaitProducts();
-    const float ratio = shape.BiasRatio(head);
+    const float ratio = shape.BiasRatio(work.head);
     if (ratio != 0.0f) AddBiases(ratio, rows.query, key0, scores);
     const bool windowed = shape.window > 0 && key0 <= group_query + 63 - shape.window;
     BackwardScores(shape, rows, key0, key0 + kCount - 1 > group_query || windowed, scores,
@@ -265,8 +236,8 @@ __global__ void __launch_bounds__(kThreads<kDim>, 3 - kGroups<kDim>)
     StartProduct(sums, d_scores, shared.keys[stage]);
     AwaitProducts();
   }
-  StoreRows(sums, shape.scale, shape.scale, args.d_qkv + head * shape.dim, stride,
-            tile.begin + WarpRow(), tile.document_end, shape.dim, args.accumulate);
+  StoreRows(sums, shape.scale, shape.scale, args.d_qkv + work.head * shape.dim, stride,
+            work.begin + WarpRow(), work.document_end, shape.dim, args.accumulate);
 }
 
 template <int kDim, typename Kernel>

@@ -1,7 +1,7 @@
 // Forward attention on the tensor cores (Dao 2023; Shah et al. 2024): a block takes 128 queries of
 // a head, a warpgroup 64 of them. Keys and values pass through shared memory, two tiles ahead; the
 // scores of the next tile are under way while the softmax of this one is.
-#include "ops/cuda/attention_softmax.cuh"
+#include "ops/cuda/attention_work.cuh"
 
 namespace lazytrain::cuda {
 namespace {
@@ -36,15 +36,14 @@ struct GroupRows {
 };
 
 template <int kDim, int kKeys>
-__device__ inline GroupRows RowsOfGroup(const typename DocumentTiles<kQueries<kDim>>::Tile& tile,
-                                        int first_key) {
+__device__ inline GroupRows RowsOfGroup(const QueryWork<kQueries<kDim>, kKeys>& work) {
   GroupRows rows;
   rows.first = WarpgroupOfBlock() * 64;
-  rows.begin = tile.begin + rows.first;
+  rows.begin = work.begin + rows.first;
   const int warp = static_cast<int>(threadIdx.x) / 32 % 4;
   rows.query = rows.begin + warp * 16 + static_cast<int>(threadIdx.x) % 32 / 4;
-  const int end = min(rows.begin + 64, tile.document_end);
-  rows.tiles = rows.begin < end ? (end - first_key + kKeys - 1) / kKeys : 0;
+  const int end = min(rows.begin + 64, work.document_end);
+  rows.tiles = rows.begin < end ? (end - work.first_key + kKeys - 1) / kKeys : 0;
   return rows;
 }
 
@@ -54,47 +53,40 @@ __global__ void __launch_bounds__(kThreads<kDim>, 3 - kGroups<kDim>)
                   float* lse) {
   constexpr int kCount = kKeys;
   auto& shared = SharedMemory<Shared<kDim, kKeys>>();
-  const DocumentTiles<kQueries<kDim>> tiles{shape.documents};
-  const auto tile = tiles.At(static_cast<int>(gridDim.x - 1 - blockIdx.x));
-  if (tile.begin >= tile.document_end) return;
-  const int head = static_cast<int>(blockIdx.y);
-  const int kv_head = head / shape.group();
+  const auto work = QueryWorkOf<kQueries<kDim>, kKeys>(shape);
+  if (work.begin >= work.document_end) return;
   const int64_t stride = shape.qkv_stride();
-  const bf16* keys = qkv + shape.KeyHead(kv_head) * shape.dim;
-  const bf16* values = qkv + shape.ValueHead(kv_head) * shape.dim;
-  const int seen = shape.FirstKey(tile.document_begin, tile.begin);
-  const int first_key = tile.document_begin + (seen - tile.document_begin) / kCount * kCount;
-  const int end = min(tile.begin + kQueries<kDim>, tile.document_end);
-  const int count = (end - first_key + kCount - 1) / kCount;
+  const bf16* keys = qkv + shape.KeyHead(work.kv_head) * shape.dim;
+  const bf16* values = qkv + shape.ValueHead(work.kv_head) * shape.dim;
   const auto start = [&](int index) {
-    const int key0 = first_key + index * kCount;
-    if (index < count) {
+    const int key0 = work.Key(index);
+    if (index < work.tiles) {
       shared.keys[index % kStages].template Start<kThreads<kDim>>(keys, stride, key0,
-                                                                  tile.document_end, shape.dim);
+                                                                  work.document_end, shape.dim);
       shared.values[index % kStages].template Start<kThreads<kDim>>(values, stride, key0,
-                                                                    tile.document_end, shape.dim);
+                                                                    work.document_end, shape.dim);
     }
     EndCopyGroup();
   };
 
-  shared.queries.template Start<kThreads<kDim>>(qkv + head * shape.dim, stride, tile.begin,
-                                                tile.document_end, shape.dim);
+  shared.queries.template Start<kThreads<kDim>>(qkv + work.head * shape.dim, stride, work.begin,
+                                                work.document_end, shape.dim);
   start(0);
   start(1);
-  const GroupRows group = RowsOfGroup<kDim, kKeys>(tile, first_key);
+  const GroupRows group = RowsOfGroup<kDim, kKeys>(work);
   SoftmaxRows rows;
-  const float ratio = shape.BiasRatio(head);
+  const float ratio = shape.BiasRatio(work.head);
   float sums[kDim / 8][4] = {};
   float scores[kCount / 8][4];
   const float scale = shape.scale * kLog2E;
   AwaitTiles<1>();
   if (group.tiles > 0) StartTransposed(scores, shared.queries, group.first, shared.keys[0]);
   AwaitProducts();
-  for (int index = 0; index < count; ++index) {
+  for (int index = 0; index < work.tiles; ++index) {
     AwaitTiles<0>();  // the next tile is there, and the one before is no longer read
     start(index + 2);
     if (index >= group.tiles) continue;
-    const int key0 = first_key + index * kCount;
+    const int key0 = work.Key(index);
     float next[kCount / 8][4];
     if (index + 1 < group.tiles) {
       StartTransposed(next, shared.queries, group.first, shared.keys[(index + 1) % kStages]);
@@ -117,7 +109,7 @@ __global__ void __launch_bounds__(kThreads<kDim>, 3 - kGroups<kDim>)
       }
     }
   }
-  StoreAttention(shape, head, group.query, tile.document_end, rows, sums, attn, lse);
+  StoreAttention(shape, work.head, group.query, work.document_end, rows, sums, attn, lse);
 }
 
 template <int kDim, int kKeys>

@@ -4,6 +4,8 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cstdio>
+#include <exception>
 #include <functional>
 #include <map>
 #include <memory>
@@ -501,9 +503,9 @@ void RunAll(const std::string& only) {
 int main(int argc, char** argv) {
   try {
     lazytrain::RunAll(argc > 1 ? argv[1] : "");
-  } catch (const lazytrain::Error& error) {
-    fmt::print(stderr, "error: {}\n", error.what());
-    return error.exit_status();
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "error: %s\n", error.what());
+    return 1;
   }
   return 0;
 }

@@ -3,6 +3,8 @@
 #include <fmt/core.h>
 
 #include <chrono>
+#include <cstdio>
+#include <exception>
 #include <string>
 #include <vector>
 
@@ -189,9 +191,15 @@ class Table {
 
 int main(int argc, char** argv) {
   if (argc < 2) {
-    fmt::print("Usage: plan_table FOLDER_OF_MODEL_CONFIGS [SECONDS_A_SEARCH]\n");
+    std::puts("Usage: plan_table FOLDER_OF_MODEL_CONFIGS [SECONDS_A_SEARCH]");
     return 2;
   }
-  lazytrain::Table table(argv[1], argc > 2 ? std::stod(argv[2]) : 20.0);
-  for (const auto& of : lazytrain::kCases) table.Print(of);
+  try {
+    lazytrain::Table table(argv[1], argc > 2 ? std::stod(argv[2]) : 20.0);
+    for (const auto& of : lazytrain::kCases) table.Print(of);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "error: %s\n", error.what());
+    return 1;
+  }
+  return 0;
 }

@@ -32,14 +32,15 @@ std::vector<std::string> CutParagraphs(const std::string& text) {
 }
 
 void EncodeWhole(benchmark::State& state, const Fixture& fixture) {
-  for (auto _ : state) benchmark::DoNotOptimize(fixture.tokenizer.Encode(fixture.text, false));
+  for ([[maybe_unused]] auto _ : state)
+    benchmark::DoNotOptimize(fixture.tokenizer.Encode(fixture.text, false));
   state.SetItemsProcessed(state.iterations() * static_cast<int64_t>(fixture.ids.size()));
   state.SetBytesProcessed(state.iterations() * static_cast<int64_t>(fixture.text.size()));
 }
 
 void EncodeParagraphs(benchmark::State& state, const Fixture& fixture) {
   int64_t tokens = 0;
-  for (auto _ : state) {
+  for ([[maybe_unused]] auto _ : state) {
     for (const std::string& paragraph : fixture.paragraphs) {
       tokens += static_cast<int64_t>(fixture.tokenizer.Encode(paragraph, false).size());
     }
@@ -49,14 +50,16 @@ void EncodeParagraphs(benchmark::State& state, const Fixture& fixture) {
 }
 
 void DecodeWhole(benchmark::State& state, const Fixture& fixture) {
-  for (auto _ : state) benchmark::DoNotOptimize(fixture.tokenizer.Decode(fixture.ids, false));
+  for ([[maybe_unused]] auto _ : state)
+    benchmark::DoNotOptimize(fixture.tokenizer.Decode(fixture.ids, false));
   state.SetItemsProcessed(state.iterations() * static_cast<int64_t>(fixture.ids.size()));
 }
 
 // A word without end, at growing lengths: the time a letter should hardly grow.
 void EncodeOneWord(benchmark::State& state, const Fixture& fixture) {
   const std::string word(static_cast<size_t>(state.range(0)), 'a');
-  for (auto _ : state) benchmark::DoNotOptimize(fixture.tokenizer.Encode(word, false));
+  for ([[maybe_unused]] auto _ : state)
+    benchmark::DoNotOptimize(fixture.tokenizer.Encode(word, false));
   state.SetBytesProcessed(state.iterations() * state.range(0));
 }
 

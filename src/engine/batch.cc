@@ -85,8 +85,9 @@ std::vector<MicroBatch> MakeFullStep(const Capacity& capacity, int64_t vocab_siz
     while (left > 0 && static_cast<int64_t>(documents.size()) < capacity.documents) {
       std::vector<int32_t>& ids = documents.emplace_back();
       const int64_t length = std::min(left, capacity.longest_document);
-      for (int64_t i = 0; i < length; ++i) {
-        ids.push_back(static_cast<int32_t>(random.Below(static_cast<uint64_t>(vocab_size))));
+      ids.resize(static_cast<size_t>(length));
+      for (int32_t& id : ids) {
+        id = static_cast<int32_t>(random.Below(static_cast<uint64_t>(vocab_size)));
       }
       left -= length;
     }

@@ -36,6 +36,7 @@ std::vector<LayerKind> KindsOf(const HubConfig& config, const DecoderSpec& spec,
     types.emplace_back((i + 1) % interval == 0 ? "full_attention" : "sliding_attention");
   }
   std::vector<LayerKind> kinds;
+  kinds.reserve(types.size());
   for (const std::string& type : types) {
     kinds.push_back(type == "sliding_attention" ? sliding : full);
   }

@@ -65,6 +65,7 @@ ModelGraph BuildOlmo3(const HubConfig& file, const GraphOptions& options) {
       ReadRopeFrequencies(sliding_config, spec.heads.dim, {5e5, "sliding_attention"})};
   const LayerKind full{0, ReadRopeFrequencies(config, spec.heads.dim, {5e5, "full_attention"})};
   std::vector<LayerKind> kinds;
+  kinds.reserve(types.size());
   for (const std::string& type : types) {
     kinds.push_back(type == "sliding_attention" ? sliding : full);
   }

@@ -40,6 +40,7 @@ constexpr std::array kSchedulers = {Scheduler{"constant", Constant}, Scheduler{"
 
 std::vector<std::string_view> LearningRateSchedulers() {
   std::vector<std::string_view> names;
+  names.reserve(std::size(kSchedulers));
   for (const Scheduler& scheduler : kSchedulers) names.push_back(scheduler.name);
   return names;
 }

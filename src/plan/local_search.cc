@@ -200,6 +200,7 @@ std::vector<double> LocalSearch::Run(const LinearSolution& relaxed, int64_t roun
     const double heat = relaxed.objective * kHot * std::pow(kCold / kHot, cooled);
     const std::vector<Change> changes = Propose();
     std::vector<Change> back;
+    back.reserve(changes.size());
     for (const Change& change : changes) back.push_back({change.slot, taken_[change.slot]});
     Apply(changes);
     const double changed = Cost();

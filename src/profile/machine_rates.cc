@@ -77,6 +77,7 @@ class RateMeter {
       end = std::min(end, of_job.back()->seconds());
     }
     std::vector<double> rates;
+    rates.reserve(marks.size());
     for (const Marks& of_job : marks) rates.push_back(RateIn(of_job, begin, end));
     return rates;
   }

@@ -87,7 +87,7 @@ std::vector<MicroBatch> StepOf(const GoldenCase& golden, const Capacity& capacit
 
 class Verifier {
  public:
-  Verifier(const VerifyOptions& options)
+  explicit Verifier(const VerifyOptions& options)
       : golden_(options.case_folder),
         tolerances_(TolerancesFor(options.dtype)),
         device_(OpenDevice(options.device, true)) {

@@ -12,8 +12,6 @@
 namespace lazytrain {
 namespace {
 
-using ::testing::HasSubstr;
-
 // A case beside this file, or one of the reference folder.
 Path CaseFolder(const std::string& name) {
   const Path here = Path(LAZYTRAIN_SOURCE_DIR) / "tests/golden/cases" / name;

@@ -14,6 +14,7 @@ double D(int64_t value) { return static_cast<double>(value); }
 
 std::vector<HubRows> EqualRows(const std::vector<std::string>& names, int64_t rows) {
   std::vector<HubRows> tensors;
+  tensors.reserve(names.size());
   for (const std::string& name : names) tensors.push_back({name, rows});
   return tensors;
 }

@@ -21,10 +21,10 @@ struct BenchOptions {
 // JSON:
 // {"tokens_per_second", "tflops", "step_seconds" (median), "predicted_step_seconds", "steps",
 //  "hardware" (where the numbers of the prediction came from), "schedule", "passes" (micro-batches
-//  of each), "micro_batch_tokens", "device_bytes" (planned, with what
-//  the driver takes), "device_bytes_arena", "device_bytes_used" (of the arena),
-//  "device_bytes_driver" (the most that the process held; 0 without a driver), "host_bytes",
-//  "store_bytes", "arena_over_lower_bound", "lanes", "ops":
+//  of each), "micro_batch_tokens", "device_bytes" (planned, with what the driver takes),
+//  "device_bytes_arena", "device_bytes_used" (of the arena), "device_bytes_driver" (the most that
+//  the process held; 0 without a driver), "host_bytes", "store_bytes", "arena_over_lower_bound",
+//  "lanes", "ops":
 //  [{"op", "direction", "seconds", "predicted_seconds", "share", "flops_share"}], "baselines": the
 //  others}
 Json RunBench(const Config& config, const BenchOptions& options);

@@ -110,14 +110,15 @@ class RowCursor {
   int64_t start_;
 };
 
-// The rows that a thread has asked for and not yet used: a ring of kStages rows' shares, each of
-// them x, the gradient of y and what d_x holds. A thread sees its own copies only, so no other has
+// Of a row: x, the gradient of y, and what d_x holds.
+constexpr int kOperands = 3;
+
+// The rows that a thread has asked for and not yet used: a ring of kStages rows' shares of all
+// operands. A thread sees its own copies only, so no other has
 // to wait for them.
 template <int kVectors, int kStages>
 class RowsAhead {
  public:
-  static constexpr int kOperands = 3;
-
   __device__ explicit RowsAhead(uint4* ring)
       : threads_(static_cast<int>(blockDim.x * blockDim.y)),
         own_(ring + threadIdx.x + threadIdx.y * blockDim.x) {}
@@ -132,7 +133,7 @@ class RowsAhead {
 };
 
 constexpr int64_t RingBytes(const Shares& shares, int stages) {
-  return int64_t{stages} * 3 * shares.vectors * 16 * shares.threads * shares.rows;
+  return int64_t{stages} * kOperands * shares.vectors * 16 * shares.threads * shares.rows;
 }
 
 // A block takes `steps` rows for each of its threadIdx.y, one behind the other.

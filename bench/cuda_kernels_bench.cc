@@ -4,18 +4,15 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <exception>
 #include <functional>
-#include <map>
-#include <memory>
 #include <random>
 #include <string>
 #include <vector>
 
-#include "core/error.h"
-#include "core/units.h"
-#include "device/cuda/cuda_device.h"
+#include "bench/kernel_bench.h"
 #include "device/cuda/cuda_error.h"
 #include "device/cuda/cuda_lane_context.h"
 #include "ops/attention.h"
@@ -43,16 +40,6 @@ constexpr int64_t kKvHeads = 4;
 constexpr int64_t kHeadDim = 128;
 constexpr int64_t kQkv = (kQHeads + 2 * kKvHeads) * kHeadDim;
 constexpr int64_t kVocab = 152064;
-constexpr int kRuns = 11;
-// Calls that take longer are measured less often.
-constexpr double kLongSeconds = 0.05;
-constexpr int kLongRuns = 5;
-// Shorter calls are measured kCalls at a time, one behind the other, as they run in a step: else
-// the time to start a kernel on an idle GPU is much of the result. They take turns with operands of
-// so many bytes, which no cache holds.
-constexpr double kShortSeconds = 0.0003;
-constexpr int kCalls = 8;
-constexpr int64_t kUncachedBytes = 400'000'000;
 
 RowCounts RowsOf(int64_t document, int64_t tokens = kTokens) {
   RowCounts rows;
@@ -63,153 +50,6 @@ RowCounts RowsOf(int64_t document, int64_t tokens = kTokens) {
   return rows;
 }
 
-// A GPU, its memory handed out and never taken back, and a clock.
-class Bench {
- public:
-  // Measures kernels whose name has `only` in it.
-  explicit Bench(std::string only)
-      : only_(std::move(only)),
-        device_(cuda::MakeCudaDevice({})),
-        memory_(device_->AllocateDevice(int64_t{40} << 30)),
-        lane_(device_->MakeLane(LaneKind::kCompute, "compute")),
-        start_(device_->MakeEvent()),
-        end_(device_->MakeEvent()) {
-    noise_.resize(1 << 22);
-    std::mt19937 random(1);
-    std::normal_distribution<float> normal;
-    for (float& value : noise_) value = normal(random);
-    flushed_ = {Take(kFlushed), DType::kF32, kFlushed / 4 / kFlushCols, kFlushCols};
-    flush_sums_ = {Take(kFlushCols * 4), DType::kF32, 1, kFlushCols};
-    flush_workspace_ = Take(cuda::ColumnSumsWorkspace(flushed_.rows, kFlushCols));
-    first_ = used_;
-    fmt::print("{}; {} held at the start\n", device_->description(),
-               FormatBytes(device_->UsedBytes()));
-    fmt::print("{:<40} {:>9} {:>9} {:>9}\n", "kernel", "ms", "GB/s", "TFLOP/s");
-  }
-
-  Lane& lane() { return *lane_; }
-
-  void* Take(int64_t bytes) {
-    void* address = memory_->base() + used_;
-    used_ += RoundUp(bytes, kAlignment);
-    if (used_ > memory_->bytes()) throw RunError("the benchmark needs more memory");
-    return address;
-  }
-  void Reset() { used_ = first_; }
-
-  // Normal values, repeated.
-  TensorView Random(DType dtype, int64_t rows, int64_t cols, float scale = 1.0f) {
-    const TensorView view{nullptr, dtype, rows, cols};
-    TensorView there = view;
-    there.data = Take(view.bytes());
-    std::vector<std::byte> pattern(noise_.size() * static_cast<size_t>(SizeOf(dtype)));
-    for (size_t i = 0; i < noise_.size(); ++i) {
-      const float value = noise_[i] * scale;
-      if (dtype == DType::kBF16) {
-        reinterpret_cast<BFloat16*>(pattern.data())[i] = ToBFloat16(value);
-      } else {
-        reinterpret_cast<float*>(pattern.data())[i] = value;
-      }
-    }
-    const auto size = static_cast<int64_t>(pattern.size());
-    for (int64_t at = 0; at < view.bytes(); at += size) {
-      Check(cudaMemcpy(there.as<std::byte>() + at, pattern.data(),
-                       static_cast<size_t>(std::min(size, view.bytes() - at)), cudaMemcpyDefault),
-            "filling");
-    }
-    return there;
-  }
-  TensorView Ids(const std::vector<int32_t>& ids) {
-    const auto rows = static_cast<int64_t>(ids.size());
-    TensorView view{Take(rows * 4), DType::kI32, rows, 1};
-    Check(cudaMemcpy(view.data, ids.data(), ids.size() * 4, cudaMemcpyDefault), "filling");
-    return view;
-  }
-
-  bool Wants(const std::string& name) const { return name.find(only_) != std::string::npos; }
-
-  // Median time of `work`; before each run caches are filled by reading something else (writing
-  // would leave it to `work` to write that back).
-  double Seconds(const std::function<void(LaneContext&)>& work) {
-    std::vector<double> seconds;
-    int runs = kRuns;
-    for (int run = 0; run < runs + 2; ++run) {
-      lane_->Run(
-          [&](LaneContext& context) {
-            cuda::ColumnSums(static_cast<cuda::CudaLaneContext&>(context), flushed_, false,
-                             flush_sums_, flush_workspace_);
-          },
-          {});
-      lane_->Record(*start_);
-      lane_->Run(work, {});
-      lane_->Record(*end_);
-      device_->Synchronize();
-      if (end_->seconds() - start_->seconds() > kLongSeconds) runs = kLongRuns;
-      if (run >= 2) seconds.push_back(end_->seconds() - start_->seconds());
-    }
-    std::nth_element(seconds.begin(), seconds.begin() + runs / 2, seconds.end());
-    return seconds[static_cast<size_t>(runs / 2)];
-  }
-
-  void Report(const std::string& name, const OpCost& cost,
-              const std::function<void(LaneContext&)>& work) {
-    Print(name, cost, Seconds(work));
-  }
-
-  // The same for a kernel's call that other operands can take the place of.
-  void Report(const std::string& name, const OpCost& cost, const OpArgs& args,
-              const std::function<void(const OpArgs&, LaneContext&)>& call) {
-    const double once = Seconds([&](LaneContext& context) { call(args, context); });
-    if (once >= kShortSeconds) return Print(name, cost, once);
-    const int64_t used = used_;
-    std::vector<OpArgs> sets = {args};
-    while (static_cast<double>(sets.size()) * cost.bytes < kUncachedBytes) {
-      sets.push_back(Others(args));
-    }
-    const double seconds = Seconds([&](LaneContext& context) {
-      for (size_t i = 0; i < kCalls; ++i) call(sets[i % sets.size()], context);
-    });
-    used_ = used;
-    Print(name, cost, seconds / kCalls);
-  }
-
- private:
-  // As `args`, with values in other places.
-  OpArgs Others(OpArgs args) {
-    std::map<void*, void*> moved;
-    for (auto* views : {&args.inputs, &args.outputs, &args.d_outputs, &args.d_inputs}) {
-      for (TensorView& view : *views) {
-        if (!view.present() || view.dtype == DType::kI32) continue;
-        void*& to = moved[view.data];
-        if (to == nullptr) to = Random(view.dtype, view.rows, view.cols).data;
-        view.data = to;
-      }
-    }
-    return args;
-  }
-
-  static void Print(const std::string& name, const OpCost& cost, double seconds) {
-    fmt::print("{:<40} {:>9.3f} {:>9.0f} {:>9.1f}\n", name, seconds * 1e3,
-               cost.bytes / seconds / 1e9, cost.flops / seconds / 1e12);
-    std::fflush(stdout);
-  }
-
-  std::string only_;
-  std::unique_ptr<Device> device_;
-  std::unique_ptr<MemoryBlock> memory_;
-  std::unique_ptr<Lane> lane_;
-  std::unique_ptr<Event> start_;
-  std::unique_ptr<Event> end_;
-  static constexpr int64_t kFlushed = int64_t{256} << 20;
-  static constexpr int64_t kFlushCols = 8192;
-  int64_t used_ = 0;
-  int64_t first_ = 0;  // behind what every measurement needs
-  TensorView flushed_;
-  TensorView flush_sums_;
-  void* flush_workspace_ = nullptr;
-  std::vector<float> noise_;
-};
-
 // Operands of an op whose values are all of `dtype`; integers and statistics are given.
 struct Call {
   const Op* op;
@@ -219,7 +59,7 @@ struct Call {
 };
 
 // `adds`: the backward adds to what the first input's gradient holds, as it does in training.
-void Run(Bench& bench, const std::string& name, const Call& call, const RowCounts& rows,
+void Run(KernelBench& bench, const std::string& name, const Call& call, const RowCounts& rows,
          bool adds = false) {
   OpArgs args;
   args.inputs = call.inputs;
@@ -265,7 +105,7 @@ void Run(Bench& bench, const std::string& name, const Call& call, const RowCount
                [&](const OpArgs& of, LaneContext& c) { kernel(*call.op, of, c); });
 }
 
-void RunLinear(Bench& bench, const std::string& name, int64_t in, int64_t out, bool bias,
+void RunLinear(KernelBench& bench, const std::string& name, int64_t in, int64_t out, bool bias,
                bool residual) {
   if (!bench.Wants(name)) return;
   bench.Reset();
@@ -283,8 +123,8 @@ void RunLinear(Bench& bench, const std::string& name, int64_t in, int64_t out, b
   Run(bench, name, call, RowsOf(1024));
 }
 
-void RunAttention(Bench& bench, int64_t document, int64_t q_heads, int64_t kv_heads, int64_t dim,
-                  DType dtype) {
+void RunAttention(KernelBench& bench, int64_t document, int64_t q_heads, int64_t kv_heads,
+                  int64_t dim, DType dtype) {
   const int64_t tokens = std::max(kTokens, document);
   const std::string name =
       fmt::format("attention {} x {}, {}/{} x {} {}", tokens / document, document, q_heads,
@@ -309,7 +149,7 @@ std::string SizeOfRun(int64_t tokens) {
   return tokens == kTokens ? "" : fmt::format(", {} rows", tokens);
 }
 
-void RunRmsNorm(Bench& bench, int64_t tokens, bool residual) {
+void RunRmsNorm(KernelBench& bench, int64_t tokens, bool residual) {
   const std::string name = fmt::format("rms_norm{}", residual ? " with residual" : "");
   if (!bench.Wants(name)) return;
   const DType dtype = DType::kBF16;
@@ -326,7 +166,7 @@ void RunRmsNorm(Bench& bench, int64_t tokens, bool residual) {
   Run(bench, name + SizeOfRun(tokens), call, RowsOf(1024, tokens), !residual);
 }
 
-void RunQkNorm(Bench& bench, int64_t tokens) {
+void RunQkNorm(KernelBench& bench, int64_t tokens) {
   if (!bench.Wants("qk_norm")) return;
   const DType dtype = DType::kBF16;
   QkNorm norm;
@@ -342,7 +182,7 @@ void RunQkNorm(Bench& bench, int64_t tokens) {
       RowsOf(1024, tokens));
 }
 
-void RunRope(Bench& bench, int64_t tokens) {
+void RunRope(KernelBench& bench, int64_t tokens) {
   if (!bench.Wants("rope")) return;
   Rope rope;
   rope.q_heads = kQHeads;
@@ -359,7 +199,7 @@ void RunRope(Bench& bench, int64_t tokens) {
       RowsOf(1024, tokens));
 }
 
-void RunSwiglu(Bench& bench, int64_t tokens) {
+void RunSwiglu(KernelBench& bench, int64_t tokens) {
   if (!bench.Wants("swiglu")) return;
   const DType dtype = DType::kBF16;
   Swiglu swiglu;
@@ -373,7 +213,7 @@ void RunSwiglu(Bench& bench, int64_t tokens) {
       RowsOf(1024, tokens));
 }
 
-void RunEmbedding(Bench& bench, int64_t tokens) {
+void RunEmbedding(KernelBench& bench, int64_t tokens) {
   if (!bench.Wants("embedding")) return;
   const DType dtype = DType::kBF16;
   Embedding embedding;
@@ -396,7 +236,7 @@ void RunEmbedding(Bench& bench, int64_t tokens) {
       RowsOf(1024, tokens));
 }
 
-void RunRows(Bench& bench, int64_t tokens) {
+void RunRows(KernelBench& bench, int64_t tokens) {
   const std::vector<std::function<void()>> runs = {
       [&] { RunRmsNorm(bench, tokens, false); }, [&] { RunRmsNorm(bench, tokens, true); },
       [&] { RunQkNorm(bench, tokens); },         [&] { RunRope(bench, tokens); },
@@ -407,7 +247,7 @@ void RunRows(Bench& bench, int64_t tokens) {
   }
 }
 
-void RunHead(Bench& bench, int64_t chunk_rows) {
+void RunHead(KernelBench& bench, int64_t chunk_rows) {
   if (!bench.Wants("lm_head_loss")) return;
   bench.Reset();
   LmHeadLoss head;
@@ -428,7 +268,7 @@ void RunHead(Bench& bench, int64_t chunk_rows) {
       RowsOf(1024));
 }
 
-void RunUnit(Bench& bench) {
+void RunUnit(KernelBench& bench) {
   if (!bench.Wants("gradient") && !bench.Wants("adamw")) return;
   bench.Reset();
   const int64_t elements = int64_t{kHidden} * 3 * kIntermediate;
@@ -464,7 +304,7 @@ void RunUnit(Bench& bench) {
                [&](LaneContext& c) { cuda::DeviceKernels().adamw(adamw, c); });
 }
 
-void RunCopy(Bench& bench) {
+void RunCopy(KernelBench& bench) {
   if (!bench.Wants("copy on the device")) return;
   bench.Reset();
   const int64_t bytes = int64_t{2} << 30;
@@ -478,7 +318,7 @@ void RunCopy(Bench& bench) {
 }
 
 void RunAll(const std::string& only) {
-  Bench bench(only);
+  KernelBench bench(only);
   RunCopy(bench);
   RunRows(bench, kTokens);
   RunRows(bench, 2 * kTokens);

@@ -34,6 +34,12 @@ int64_t KernelTable::WorkspaceBytes(const Op& op, Direction direction,
              : op.WorkspaceBytes(direction, capacity);
 }
 
+int64_t WorkspaceBytes(const KernelTable* kernels, const Op& op, Direction direction,
+                       const RowCounts& capacity) {
+  return kernels == nullptr ? op.WorkspaceBytes(direction, capacity)
+                            : kernels->WorkspaceBytes(op, direction, capacity);
+}
+
 const KernelTable& KernelsFor(const Device& device) {
   if (device.backend() == "cpu") return cpu::Kernels();
 #ifdef LAZYTRAIN_HAS_CUDA

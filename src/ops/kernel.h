@@ -79,6 +79,10 @@ class KernelTable {
   std::map<std::string, Kernel, std::less<>> kernels_;
 };
 
+// The same, of the kernels of a backend or, where it is not known yet (null), what the op says.
+int64_t WorkspaceBytes(const KernelTable* kernels, const Op& op, Direction direction,
+                       const RowCounts& capacity);
+
 // The kernels for a device's backend.
 const KernelTable& KernelsFor(const Device& device);
 

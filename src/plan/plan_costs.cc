@@ -1,16 +1,12 @@
 #include "plan/plan_costs.h"
 
 #include <algorithm>
-#include <functional>
 #include <map>
 #include <set>
 #include <tuple>
 
 namespace lazytrain {
 namespace {
-
-// Bytes of workspace of a call.
-using Workspaces = std::function<int64_t(const Op&, Direction, const RowCounts&)>;
 
 // Values that backward reads itself, or reads once something is recomputed: everything that an op
 // with a backward, or one below it, takes in.
@@ -39,7 +35,7 @@ std::vector<std::set<int>> ReadableValues(const SegmentChain& chain, const Gradi
 
 // The most bytes alive at once while the nodes run forward, and everything lives from its first
 // write to its last read in the segment (what other segments read: to the end).
-int64_t ForwardBytes(const SegmentGraph& graph, const RowCounts& rows, const Workspaces& of) {
+int64_t ForwardBytes(const SegmentGraph& graph, const RowCounts& rows, const KernelTable* kernels) {
   std::vector<int> last(graph.values.size(), static_cast<int>(graph.nodes.size()));
   for (size_t v = 0; v < graph.values.size(); ++v) {
     int read = -1;
@@ -59,7 +55,7 @@ int64_t ForwardBytes(const SegmentGraph& graph, const RowCounts& rows, const Wor
   for (size_t n = 0; n < graph.nodes.size(); ++n) {
     const OpNode& node = graph.nodes[n];
     for (const int output : node.outputs) alive[output] = true;
-    int64_t bytes = of(*node.op, Direction::kForward, rows);
+    int64_t bytes = WorkspaceBytes(kernels, *node.op, Direction::kForward, rows);
     for (size_t v = 0; v < alive.size(); ++v) {
       if (alive[v]) bytes += graph.values[v].Bytes(rows);
       if (last[v] == static_cast<int>(n)) alive[v] = false;
@@ -71,7 +67,7 @@ int64_t ForwardBytes(const SegmentGraph& graph, const RowCounts& rows, const Wor
 
 // The most bytes of gradients and workspace at once while the nodes run backward.
 int64_t GradientBytes(const SegmentGraph& graph, const std::vector<bool>& runs,
-                      const RowCounts& rows, const Workspaces& of) {
+                      const RowCounts& rows, const KernelTable* kernels) {
   std::vector<int> first_write(graph.values.size(), -1);  // of the value: its gradient's end
   for (size_t n = graph.nodes.size(); n-- > 0;) {
     for (const int output : graph.nodes[n].outputs) first_write[output] = static_cast<int>(n);
@@ -89,7 +85,7 @@ int64_t GradientBytes(const SegmentGraph& graph, const std::vector<bool>& runs,
       alive.insert(node.inputs[i]);
     }
     alive.insert(node.outputs[0]);
-    int64_t bytes = of(*node.op, Direction::kBackward, rows);
+    int64_t bytes = WorkspaceBytes(kernels, *node.op, Direction::kBackward, rows);
     for (const int value : alive) bytes += graph.values[value].Bytes(rows);
     most = std::max(most, bytes);
     std::erase_if(alive, [&](int value) { return first_write[value] == static_cast<int>(n); });
@@ -99,7 +95,7 @@ int64_t GradientBytes(const SegmentGraph& graph, const std::vector<bool>& runs,
 
 SegmentCosts CostsOf(const SegmentChain& chain, int s, const GradientFlow& flow,
                      const std::set<int>& readable, const RowCounts& rows, const CostModel& cost,
-                     const std::vector<UnitSpec>& units, const Workspaces& workspaces) {
+                     const std::vector<UnitSpec>& units, const KernelTable* kernels) {
   const SegmentGraph& graph = *chain[s].graph;
   SegmentCosts costs;
   std::set<int> read;
@@ -133,8 +129,8 @@ SegmentCosts CostsOf(const SegmentChain& chain, int s, const GradientFlow& flow,
     }
     costs.groups.push_back(of_group);
   }
-  costs.forward_bytes = ForwardBytes(graph, rows, workspaces);
-  costs.gradient_bytes = GradientBytes(graph, flow.node_runs_backward[s], rows, workspaces);
+  costs.forward_bytes = ForwardBytes(graph, rows, kernels);
+  costs.gradient_bytes = GradientBytes(graph, flow.node_runs_backward[s], rows, kernels);
   return costs;
 }
 
@@ -190,13 +186,9 @@ PlanCosts MakePlanCosts(const ModelGraph& model, const Capacity& capacity, const
       PlanTraining(model.loss, model.units, ResidentSchedule(model, capacity).segments).flow;
   const std::vector<std::set<int>> readable = ReadableValues(model.loss, costs.flow);
   const RowCounts rows = capacity.MicroBatchRows();
-  const Workspaces workspaces = [&](const Op& op, Direction direction, const RowCounts& of) {
-    return kernels == nullptr ? op.WorkspaceBytes(direction, of)
-                              : kernels->WorkspaceBytes(op, direction, of);
-  };
   for (size_t s = 0; s < model.loss.size(); ++s) {
     costs.segments.push_back(CostsOf(model.loss, static_cast<int>(s), costs.flow, readable[s], rows,
-                                     cost, model.units, workspaces));
+                                     cost, model.units, kernels));
   }
   for (const UnitSpec& unit : model.units) costs.units.push_back(CostsOf(unit, states));
   for (const SegmentCosts& segment : costs.segments) {

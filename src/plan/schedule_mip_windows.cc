@@ -3,14 +3,11 @@
 #include <algorithm>
 #include <vector>
 
+#include "core/contains.h"
 #include "plan/schedule_mip.h"
 
 namespace lazytrain {
 namespace {
-
-bool Contains(const std::vector<int>& items, int item) {
-  return std::find(items.begin(), items.end(), item) != items.end();
-}
 
 LinearSum OneMinus(const LinearSum& sum) {
   LinearSum rest = sum * -1.0;

@@ -2,14 +2,11 @@
 
 #include <algorithm>
 
+#include "core/contains.h"
 #include "core/error.h"
 
 namespace lazytrain {
 namespace {
-
-bool Contains(const std::vector<int>& items, int item) {
-  return std::find(items.begin(), items.end(), item) != items.end();
-}
 
 GradientFlow FindGradientFlow(const SegmentChain& chain, const std::vector<UnitSpec>& units) {
   GradientFlow flow;

@@ -6,16 +6,13 @@
 #include <memory>
 #include <utility>
 
+#include "core/contains.h"
 #include "core/error.h"
 
 namespace lazytrain {
 namespace {
 
 Rows RowsOf(Extent extent) { return extent == Extent::kTokens ? Rows::kTokens : Rows::kSelected; }
-
-bool Contains(const std::vector<int>& items, int item) {
-  return std::find(items.begin(), items.end(), item) != items.end();
-}
 
 Operand WholeValue(int buffer, const ValueSpec& spec) {
   return {buffer, 0, spec.dtype, RowsOf(spec.extent), 0, spec.cols};
@@ -136,9 +133,7 @@ Operand ValueFlow::StateOperand(int segment, int value) const {
 
 Operand ValueFlow::Workspace(const OpNode& node, Direction direction, const Span& span,
                              const std::string& name) {
-  const RowCounts& rows = RowsIn(span.chunk == kWhole);
-  const int64_t bytes = kernels_ == nullptr ? node.op->WorkspaceBytes(direction, rows)
-                                            : kernels_->WorkspaceBytes(*node.op, direction, rows);
+  const int64_t bytes = WorkspaceBytes(kernels_, *node.op, direction, RowsIn(span.chunk == kWhole));
   if (bytes == 0) return {};
   return writer_.Whole(writer_.NewBuffer(name + " workspace", kDeviceSpace, bytes));
 }

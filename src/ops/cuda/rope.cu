@@ -10,7 +10,8 @@ namespace lazytrain::cuda {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kTokens = 2;  // of a block
+constexpr int kTokens = 2;  // of a block at a time
+constexpr int kBlocks = 4;  // of a multiprocessor
 // Frequencies travel with the launch; its arguments hold 4 kB.
 constexpr int kMaxFrequencies = 256;
 
@@ -133,54 +134,94 @@ __device__ inline Angle AngleAt(const RopeShape& shape, int64_t row, int positio
   return {cosine * shape.scaling, sine * shape.scaling * shape.direction};
 }
 
-// A block kTokens tokens, whose channels are on their way while all threads make the angles.
+// What a block does at once: kTokens tokens, and of each as many pairs as its threads hold.
+template <int N>
+struct Portion {
+  int64_t row0;
+  int first;  // pair of this thread
+
+  __device__ Portion() : row0(int64_t{blockIdx.x} * kTokens), first(threadIdx.x * N) {}
+  // The pairs of a token's heads need at least one portion, if only to pass on what does not turn.
+  __device__ bool starts_tokens() const { return first < kThreads * N; }
+  __device__ bool ends_tokens(int pairs) const {
+    return first - static_cast<int>(threadIdx.x) * N + kThreads * N >= pairs;
+  }
+  __device__ Portion Next(int pairs) const {
+    Portion next = *this;
+    if (ends_tokens(pairs)) {
+      next.row0 += int64_t{gridDim.x} * kTokens;
+      next.first = static_cast<int>(threadIdx.x) * N;
+    } else {
+      next.first += kThreads * N;
+    }
+    return next;
+  }
+};
+
+// Blocks run all at once, each over many tokens: while it turns a portion, the next is on its way.
 template <typename T, int N>
-__global__ void __launch_bounds__(kThreads, 4)
+__global__ void __launch_bounds__(kThreads, kBlocks)
     TurnKernel(const __grid_constant__ RopeShape shape, int64_t rows, const int32_t* positions,
                const T* from, T* to) {
-  __shared__ Angle turns[kTokens][kMaxFrequencies];
-  const int64_t row0 = int64_t{blockIdx.x} * kTokens;
-  const int count = static_cast<int>(min(int64_t{kTokens}, rows - row0));
+  // By turns, so that one barrier is enough.
+  __shared__ Angle turns[2][kTokens][kMaxFrequencies];
   const int64_t stride = int64_t{shape.heads} * shape.head_dim;
-  from += row0 * stride;
-  to += row0 * stride;
   const int pairs = shape.interleaved ? 0 : shape.turning_heads * shape.frequencies;
-  int own = static_cast<int>(threadIdx.x) * N;
-  Pairs<T, N> held[kTokens];
-  const auto load = [&] {
-    const PairsAt at(shape, own);
+  const auto count = [&](const Portion<N>& portion) {
+    return static_cast<int>(min(int64_t{kTokens}, rows - portion.row0));
+  };
+  const auto load = [&](const Portion<N>& portion, Pairs<T, N>(&held)[kTokens]) {
+    const PairsAt at(shape, portion.first);
 #pragma unroll
     for (int t = 0; t < kTokens; ++t) {
-      if (own < pairs && t < count) held[t].Load(shape, at, from + t * stride);
+      if (portion.first < pairs && portion.row0 + t < rows) {
+        held[t].Load(shape, at, from + (portion.row0 + t) * stride);
+      }
     }
   };
-  // The position is asked for first: it is what angles wait for.
-  const int angles = count * shape.frequencies;
-  int angle = static_cast<int>(threadIdx.x);
-  int position = angle < angles ? positions[row0 + angle / shape.frequencies] : 0;
-  load();
-  while (angle < angles) {
-    const int t = angle / shape.frequencies;
-    const int frequency = angle - t * shape.frequencies;
-    turns[t][Place<N>(shape, frequency)] = AngleAt(shape, row0 + t, position, frequency);
-    angle += kThreads;
-    if (angle < angles) position = positions[row0 + angle / shape.frequencies];
-  }
-  __syncthreads();
-  while (own < pairs) {
-    const PairsAt at(shape, own);
+  // Of the token whose angle this thread makes first.
+  const auto load_position = [&](const Portion<N>& portion) {
+    const int64_t row = portion.row0 + static_cast<int>(threadIdx.x) / shape.frequencies;
+    return row < min(rows, portion.row0 + kTokens) ? positions[row] : 0;
+  };
+  Portion<N> current;
+  Pairs<T, N> held[kTokens];
+  load(current, held);
+  int position = load_position(current);
+  for (int turn = 0; current.row0 < rows;) {
+    const Portion<N> next = current.Next(pairs);
+    Pairs<T, N> coming[kTokens];
+    load(next, coming);
+    if (current.starts_tokens()) {
+      turn ^= 1;
+      const int angles = count(current) * shape.frequencies;
+      for (int a = static_cast<int>(threadIdx.x); a < angles; a += kThreads) {
+        const int t = a / shape.frequencies;
+        const int frequency = a - t * shape.frequencies;
+        if (a >= kThreads) position = positions[current.row0 + t];
+        turns[turn][t][Place<N>(shape, frequency)] =
+            AngleAt(shape, current.row0 + t, position, frequency);
+      }
+      __syncthreads();
+    }
+    if (next.starts_tokens()) position = load_position(next);
+    const PairsAt at(shape, current.first);
 #pragma unroll
     for (int t = 0; t < kTokens; ++t) {
-      if (t < count) held[t].Turn(shape, at, turns[t], to + t * stride);
+      if (current.first < pairs && t < count(current)) {
+        held[t].Turn(shape, at, turns[turn][t], to + (current.row0 + t) * stride);
+      }
     }
-    own += kThreads * N;
-    load();
-  }
-  for (int t = 0; t < count; ++t) {
-    if (!shape.in_place) PassOn(shape, from + t * stride, to + t * stride);
-    if (shape.interleaved) {
-      TurnNeighbours<T, N>(shape, turns[t], from + t * stride, to + t * stride);
+    for (int t = 0; current.ends_tokens(pairs) && t < count(current); ++t) {
+      const int64_t start = (current.row0 + t) * stride;
+      if (!shape.in_place) PassOn(shape, from + start, to + start);
+      if (shape.interleaved) {
+        TurnNeighbours<T, N>(shape, turns[turn][t], from + start, to + start);
+      }
     }
+    current = next;
+#pragma unroll
+    for (int t = 0; t < kTokens; ++t) held[t] = coming[t];
   }
 }
 
@@ -212,6 +253,7 @@ RopeShape ShapeOf(const Rope& op, const BatchLayout& batch, float direction) {
 void TurnAll(const Rope& op, const OpArgs& args, const TensorView& from, bool accumulate,
              float direction, const TensorView& to, LaneContext& context) {
   if (from.rows == 0) return;
+  const CudaLaneContext& cuda = Cuda(context);
   RopeShape shape = ShapeOf(op, args.batch, direction);
   shape.in_place = from.data == to.data;
   shape.accumulate = accumulate;
@@ -219,10 +261,11 @@ void TurnAll(const Rope& op, const OpArgs& args, const TensorView& from, bool ac
     using T = decltype(element);
     const bool aligned =
         IsAligned(from.data) && IsAligned(to.data) && op.head_dim % (16 / sizeof(T)) == 0;
+    const unsigned blocks = std::min(Blocks(from.rows, kTokens),
+                                     static_cast<unsigned>(kBlocks * cuda.multiprocessors()));
     WithWidth<T>(shape.frequencies, aligned, [&](auto width) {
-      TurnKernel<T, decltype(width)::value>
-          <<<Blocks(from.rows, kTokens), kThreads, 0, Cuda(context).stream()>>>(
-              shape, from.rows, args.inputs[1].as<const int32_t>(), from.as<const T>(), to.as<T>());
+      TurnKernel<T, decltype(width)::value><<<blocks, kThreads, 0, cuda.stream()>>>(
+          shape, from.rows, args.inputs[1].as<const int32_t>(), from.as<const T>(), to.as<T>());
     });
   });
   CheckLaunch("rope");

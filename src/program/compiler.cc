@@ -64,7 +64,8 @@ class TrainingCompiler {
         traffic_(writer_, model_, schedule_, input.states, true),
         flow_(writer_, model_.loss, traffic_, input.kernels, sweeps_.kept) {}
 
-  Program Compile() {
+  // `device_bytes`: as in PlaceBuffers.
+  Program Compile(int64_t device_bytes) {
     flow_.FetchBatch();
     const TransferIssuer transfers(writer_, traffic_, plan_, timing_,
                                    [this](int slot) { Reload(slot); });
@@ -83,7 +84,7 @@ class TrainingCompiler {
     }
     traffic_.FinishUpdates();
     traffic_.EndStep();
-    return writer_.Finish();
+    return writer_.Finish(device_bytes);
   }
 
  private:
@@ -158,6 +159,9 @@ struct TimingTrial {
 constexpr double kSameTime = 1.001;
 // Links are shared, so that transfers take longer than alone.
 constexpr double kSlack = 1.25;
+// Of the device's memory that transfers may fill: the arena has gaps, and what is left over may be
+// as good as what is taken.
+constexpr double kMemoryShares[] = {1.0, 0.98, 0.95, 0.0};
 
 // The shortest step that fits; among those as short, the least memory; if nothing fits, that too.
 Program BestTiming(const StagePlan& plan,
@@ -176,8 +180,13 @@ Program BestTiming(const StagePlan& plan,
   const double busy = attempt(OneAhead(plan));
   const bool nothing_to_gain = trials[0].seconds <= kSameTime * busy && fits(trials[0]);
   if (nothing_to_gain) return std::move(trials[0].program);
-  for (const int horizon : {kNoHorizon, 16, 4, 0}) {
-    attempt(JustInTime(plan, trials[0].program, *tuning.cost, kSlack, horizon));
+  for (const double share : kMemoryShares) {
+    const auto bytes = static_cast<int64_t>(share * static_cast<double>(tuning.device_bytes));
+    // One that needs no more would come out the same; with none at all, only if nothing else fits.
+    const bool known = std::any_of(trials.begin() + 1, trials.end(), [&](const TimingTrial& trial) {
+      return trial.device_bytes() <= bytes || (share == 0 && fits(trial));
+    });
+    if (!known) attempt(JustInTime(plan, trials[0].program, *tuning.cost, kSlack, bytes));
   }
   const bool any_fits = std::any_of(trials.begin(), trials.end(), fits);
   if (any_fits) {
@@ -212,7 +221,8 @@ Program CompileTraining(const CompileInput& input, const Capacity& capacity,
       PlanTraining(input.model->loss, input.model->units, input.schedule->segments);
   const StagePlan plan = TrainingStages(*input.model, sweeps, input.schedule->passes);
   const auto compile = [&](const TransferTiming& timing) {
-    return TrainingCompiler(input, capacity, sweeps, plan, timing).Compile();
+    return TrainingCompiler(input, capacity, sweeps, plan, timing)
+        .Compile(tuning ? tuning->device_bytes : 0);
   };
   if (!tuning) return compile(OneAhead(plan));
   return BestTiming(plan, compile, *tuning);

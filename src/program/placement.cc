@@ -1,55 +1,11 @@
 #include "program/placement.h"
 
 #include <algorithm>
-#include <numeric>
+#include <limits>
+#include <utility>
 
 namespace lazytrain {
 namespace {
-
-struct Placed {
-  int first, last;
-  int64_t begin, end;
-};
-
-// The lowest gap of `bytes` between the placed buffers that live at the same time; `placed` in the
-// order of addresses.
-int64_t LowestFit(const std::vector<Placed>& placed, const Lifetime& life, int64_t bytes) {
-  int64_t offset = 0;
-  for (const Placed& other : placed) {
-    if (other.first > life.last || life.first > other.last) continue;
-    if (other.begin - offset >= bytes) break;
-    offset = std::max(offset, other.end);
-  }
-  return offset;
-}
-
-// Greedy, largest first (Pisarchyk and Lee 2020, "greedy by size"): close to the lower bound where
-// a few large buffers dominate, as in training.
-int64_t PlaceSpace(Program& program, int space, const std::vector<Lifetime>& lives, int64_t base) {
-  std::vector<int> order;
-  for (size_t b = 0; b < program.buffers.size(); ++b) {
-    const Buffer& buffer = program.buffers[b];
-    if (!buffer.persistent && buffer.space == space && lives[b].first >= 0) {
-      order.push_back(static_cast<int>(b));
-    }
-  }
-  std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
-    return program.buffers[a].bytes > program.buffers[b].bytes;
-  });
-  std::vector<Placed> placed;
-  int64_t peak = 0;
-  for (const int b : order) {
-    Buffer& buffer = program.buffers[b];
-    const int64_t offset = LowestFit(placed, lives[b], buffer.bytes);
-    buffer.offset = base + offset;
-    const auto above =
-        std::upper_bound(placed.begin(), placed.end(), offset,
-                         [](int64_t value, const Placed& other) { return value < other.begin; });
-    placed.insert(above, {lives[b].first, lives[b].last, offset, offset + buffer.bytes});
-    peak = std::max(peak, offset + buffer.bytes);
-  }
-  return base + peak;
-}
 
 // The most bytes alive at one position.
 int64_t LargestSum(const Program& program, int space, const std::vector<Lifetime>& lives,
@@ -66,6 +22,123 @@ int64_t LargestSum(const Program& program, int space, const std::vector<Lifetime
   for (const int64_t delta : change) most = std::max(most, alive += delta);
   return base + most;
 }
+
+struct Placed {
+  int buffer;
+  int first, last;
+  int64_t begin, end;
+};
+
+// How often an order that does not fit is changed.
+constexpr int kAttempts = 12;
+
+// Places the buffers of a space, largest first (Pisarchyk and Lee 2020, "greedy by size"): close to
+// the lower bound where a few large buffers dominate, as in training. What found no room goes first
+// the next time (Joslin and Clements 1999, "squeaky wheel optimization").
+class SpacePlacement {
+ public:
+  // `lives`: what has to be; in `held` lives may be longer.
+  SpacePlacement(const Program& program, int space, const std::vector<Lifetime>& lives,
+                 const std::vector<Lifetime>& held)
+      : program_(program), space_(space), lives_(lives), taken_(held), urgency_(lives.size(), 0) {
+    for (size_t b = 0; b < program.buffers.size(); ++b) {
+      const Buffer& buffer = program.buffers[b];
+      if (!buffer.persistent && buffer.space == space && lives[b].first >= 0) {
+        order_.push_back(static_cast<int>(b));
+      }
+    }
+    std::stable_sort(order_.begin(), order_.end(),
+                     [&](int a, int b) { return Bytes(a) > Bytes(b); });
+    offsets_.resize(lives.size(), 0);
+  }
+
+  // Within `limit` if an attempt finds room for all; lives are held as long as that allows. Returns
+  // the end of the highest buffer.
+  int64_t Place(int64_t limit) {
+    std::vector<int64_t> best;
+    std::vector<Lifetime> lives;
+    int64_t lowest = std::numeric_limits<int64_t>::max();
+    const int attempts = LargestSum(program_, space_, lives_, 0) <= limit ? kAttempts : 1;
+    for (int attempt = 0; attempt < attempts && (attempt == 0 || lowest > limit); ++attempt) {
+      const int64_t peak = Attempt(limit);
+      if (peak < lowest) {
+        lowest = peak;
+        best = offsets_;
+        lives = lives_now_;
+      }
+      std::stable_sort(order_.begin(), order_.end(),
+                       [&](int a, int b) { return urgency_[a] > urgency_[b]; });
+    }
+    offsets_ = std::move(best);
+    lives_now_ = std::move(lives);
+    return lowest;
+  }
+
+  const std::vector<int>& buffers() const { return order_; }
+  int64_t offset(int buffer) const { return offsets_[buffer]; }
+  const Lifetime& life(int buffer) const { return lives_now_[buffer]; }
+
+ private:
+  int64_t Bytes(int buffer) const { return program_.buffers[buffer].bytes; }
+
+  int64_t Attempt(int64_t limit) {
+    placed_.clear();
+    lives_now_ = taken_;
+    int64_t peak = 0;
+    for (const int b : order_) {
+      Lifetime& life = lives_now_[b];
+      int64_t offset = LowestFit(b, life);
+      if (offset + Bytes(b) > limit && life.last > lives_[b].last) {
+        life = lives_[b];
+        offset = LowestFit(b, life);
+      }
+      if (offset + Bytes(b) > limit) MakeRoom(b);
+      offsets_[b] = offset;
+      const auto above =
+          std::upper_bound(placed_.begin(), placed_.end(), offset,
+                           [](int64_t value, const Placed& other) { return value < other.begin; });
+      placed_.insert(above, {b, life.first, life.last, offset, offset + Bytes(b)});
+      peak = std::max(peak, offset + Bytes(b));
+    }
+    return peak;
+  }
+
+  // The lowest gap between the placed buffers that live at the same time, or have to.
+  int64_t LowestFit(int b, const Lifetime& life, bool others_held = true) const {
+    int64_t offset = 0;
+    for (const Placed& other : placed_) {
+      const int last = others_held ? other.last : lives_[other.buffer].last;
+      if (other.first > life.last || life.first > last) continue;
+      if (other.begin - offset >= Bytes(b)) break;
+      offset = std::max(offset, other.end);
+    }
+    return offset;
+  }
+
+  // For the next attempt: the buffer's turn comes before, and what was only held where it would
+  // have had room is not.
+  void MakeRoom(int b) {
+    ++urgency_[b];
+    const int64_t offset = LowestFit(b, lives_[b], false);
+    for (const Placed& other : placed_) {
+      if (other.end <= offset || other.begin >= offset + Bytes(b)) continue;
+      const bool held = lives_[other.buffer].last < lives_[b].first;
+      if (held && other.last >= lives_[b].first && other.first <= lives_[b].last) {
+        taken_[other.buffer] = lives_[other.buffer];
+      }
+    }
+  }
+
+  const Program& program_;
+  int space_;
+  const std::vector<Lifetime>& lives_;
+  std::vector<Lifetime> taken_;      // what an attempt tries to hold
+  std::vector<Lifetime> lives_now_;  // what it holds
+  std::vector<int> urgency_;
+  std::vector<int> order_;
+  std::vector<int64_t> offsets_;
+  std::vector<Placed> placed_;  // in the order of addresses
+};
 
 void Extend(Lifetime& life, int position) {
   if (life.first < 0) life.first = position;
@@ -94,16 +167,25 @@ std::vector<Lifetime> Lifetimes(const Program& program) {
 }
 
 void PlaceBuffers(Program& program, const PersistentLayout& persistent,
-                  const std::vector<int>& held_until) {
-  std::vector<Lifetime> lives = Lifetimes(program);
+                  const std::vector<int>& held_until, int64_t device_bytes) {
+  const std::vector<Lifetime> lives = Lifetimes(program);
+  std::vector<Lifetime> held = lives;
   for (size_t b = 0; b < lives.size(); ++b) {
-    if (lives[b].first >= 0) lives[b].last = std::max(lives[b].last, held_until[b]);
+    if (lives[b].first >= 0) held[b].last = std::max(lives[b].last, held_until[b]);
   }
   for (int space = 0; space < kSpaces; ++space) {
-    program.peak_bytes[space] = PlaceSpace(program, space, lives, persistent.bytes[space]);
+    const int64_t base = persistent.bytes[space];
+    const bool limited = space == kDeviceSpace && device_bytes > base;
+    SpacePlacement placement(program, space, lives, held);
+    program.peak_bytes[space] =
+        base + placement.Place(limited ? device_bytes - base : std::numeric_limits<int64_t>::max());
+    for (const int b : placement.buffers()) {
+      program.buffers[b].offset = base + placement.offset(b);
+      held[b] = placement.life(b);
+    }
   }
   program.device_lower_bound =
-      LargestSum(program, kDeviceSpace, lives, persistent.bytes[kDeviceSpace]);
+      LargestSum(program, kDeviceSpace, held, persistent.bytes[kDeviceSpace]);
 }
 
 }  // namespace lazytrain

@@ -20,9 +20,10 @@ struct Lifetime {
 std::vector<Lifetime> Lifetimes(const Program& program);
 
 // Gives every buffer that is not persistent an offset behind the persistent ones of its space, and
-// sets the program's peaks. `held_until`: for each buffer a position that its life reaches at
-// least.
+// sets the program's peaks. `held_until`: for each buffer a position that its life had better
+// reach, so that nobody waits for its memory. It does not where the device's peak would be above
+// `device_bytes` (0: no limit); nor does the peak keep to that where what has to be there is more.
 void PlaceBuffers(Program& program, const PersistentLayout& persistent,
-                  const std::vector<int>& held_until);
+                  const std::vector<int>& held_until, int64_t device_bytes);
 
 }  // namespace lazytrain

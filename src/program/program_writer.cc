@@ -135,12 +135,12 @@ void ProgramWriter::EndSlot() {
   held_.erase(held_.begin(), free);
 }
 
-Program ProgramWriter::Finish() {
+Program ProgramWriter::Finish(int64_t device_bytes) {
   const int end = static_cast<int>(program_.instructions.size()) - 1;
   for (const auto& [slot, buffers] : held_) {
     for (const int buffer : buffers) held_until_[static_cast<size_t>(buffer)] = end;
   }
-  PlaceBuffers(program_, persistent_, held_until_);
+  PlaceBuffers(program_, persistent_, held_until_, device_bytes);
   AddWaits(program_);
   return std::move(program_);
 }

@@ -41,8 +41,8 @@ class ProgramWriter {
   const PersistentLayout& persistent() const { return persistent_; }
   Program& program() { return program_; }
 
-  // Places buffers, adds waits, and hands the program over.
-  Program Finish();
+  // Places buffers (`device_bytes`: as in PlaceBuffers), adds waits, and hands the program over.
+  Program Finish(int64_t device_bytes = 0);
 
  private:
   const PersistentLayout& persistent_;

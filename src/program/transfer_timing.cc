@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "program/simulator.h"
+#include "program/slot_memory.h"
 
 namespace lazytrain {
 namespace {
@@ -103,6 +104,36 @@ std::vector<int> Arrivals(const SlotTimes& times, const std::vector<Demand>& dem
   return arrivals;
 }
 
+// By slot: when what it wants is issued, and the slot at whose end what it sends off is free.
+struct Moves {
+  std::vector<int> issues;
+  std::vector<int> arrivals;
+};
+
+// Brings issues and arrivals nearer to their slots, so that memory suffices. All get a slot more by
+// turns, then two, four ...: a little room for everybody does more than much for a few.
+void KeepWithin(int64_t device_bytes, SlotMemory memory, Moves& moves) {
+  const auto slots = static_cast<int>(moves.issues.size());
+  const Moves desired = moves;
+  for (int k = 0; k < slots; ++k) moves.issues[k] = moves.arrivals[k] = k;
+  std::vector<bool> full_before(slots, false);
+  std::vector<bool> full_after(slots, false);
+  for (int reach = 1; reach < 2 * slots; reach *= 2) {
+    for (int k = 0; k < slots; ++k) {
+      int& issue = moves.issues[k];
+      while (!full_before[k] && issue > std::max(desired.issues[k], k - reach)) {
+        full_before[k] = !memory.FetchBy(k, issue - 1, device_bytes);
+        if (!full_before[k]) --issue;
+      }
+      int& arrival = moves.arrivals[k];
+      while (!full_after[k] && arrival < std::min(desired.arrivals[k], k + reach)) {
+        full_after[k] = !memory.KeepUntil(k, arrival + 1, device_bytes);
+        if (!full_after[k]) ++arrival;
+      }
+    }
+  }
+}
+
 }  // namespace
 
 TransferTiming OneAhead(const StagePlan& plan) {
@@ -121,31 +152,29 @@ TransferTiming OneAhead(const StagePlan& plan) {
 }
 
 TransferTiming JustInTime(const StagePlan& plan, const Program& program, const CostModel& cost,
-                          double slack, int horizon) {
+                          double slack, int64_t device_bytes) {
   std::vector<Demand> demands;
   const StepRows rows = FullStep(program.capacity);
   for (const Instruction& instruction : program.instructions) {
     demands.push_back(DemandOf(program, instruction, rows, cost));
   }
   const SlotTimes times = ComputeTimes(plan, demands, program);
-  const std::vector<int> issues = LatestIssues(times, demands, program, slack);
-  const std::vector<int> arrivals = Arrivals(times, demands, program, slack);
-  const auto issue = [&](int slot) {
-    return horizon == kNoHorizon ? issues[slot] : std::max(issues[slot], slot - horizon);
-  };
+  Moves moves = {LatestIssues(times, demands, program, slack),
+                 Arrivals(times, demands, program, slack)};
+  const auto slots = static_cast<int>(plan.slots.size());
+  KeepWithin(device_bytes, SlotMemory(program, slots), moves);
 
   TransferTiming timing;
   const std::vector<int> first_reloads = FirstReloads(plan);
   const std::vector<int> first_gradients = FirstGradients(plan);
   for (size_t s = 0; s < plan.stages.size(); ++s) {
-    timing.weights.push_back(issue(plan.stages[s].first_slot));
+    timing.weights.push_back(moves.issues[plan.stages[s].first_slot]);
     timing.gradients.push_back(std::max(timing.weights.back(), first_gradients[s]));
   }
-  for (int k = 0; k < static_cast<int>(plan.slots.size()); ++k) {
-    timing.reloads.push_back(std::max(issue(k), first_reloads[k]));
-    const int last = horizon == kNoHorizon ? arrivals[k] : std::min(arrivals[k], k + horizon);
-    timing.holds.push_back(last);
+  for (int k = 0; k < slots; ++k) {
+    timing.reloads.push_back(std::max(moves.issues[k], first_reloads[k]));
   }
+  timing.holds = moves.arrivals;
   return timing;
 }
 

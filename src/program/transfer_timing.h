@@ -2,7 +2,7 @@
 // the trade between device memory and stalls, settled from the times the simulator works with.
 #pragma once
 
-#include <limits>
+#include <cstdint>
 #include <vector>
 
 #include "plan/cost_model.h"
@@ -19,16 +19,15 @@ struct TransferTiming {
   std::vector<int> holds;      // for each slot: the slot at whose end what it sent off is free
 };
 
-inline constexpr int kNoHorizon = std::numeric_limits<int>::max();
-
 // Weights one stage ahead, values one slot ahead, memory free one slot after.
 TransferTiming OneAhead(const StagePlan& plan);
 
-// Just in time: each transfer as late as lets every later one, too, end before its use, given that
-// lanes do nothing else and compute never waits; each takes `slack` times as long as predicted.
-// Never more than `horizon` slots ahead. `program` is one compiled from the same stages, whatever
-// its timing; times are those of full micro-batches.
+// Just in time, as far as memory allows: each transfer as late as lets every later one, too, end
+// before its use, given that lanes do nothing else and compute never waits; each takes `slack`
+// times as long as predicted. Later than that where the device's memory would otherwise be more
+// than `device_bytes` (the arena's gaps not counted). `program` is one compiled from the same
+// stages, whatever its timing; times are those of full micro-batches.
 TransferTiming JustInTime(const StagePlan& plan, const Program& program, const CostModel& cost,
-                          double slack, int horizon);
+                          double slack, int64_t device_bytes);
 
 }  // namespace lazytrain

@@ -116,6 +116,7 @@ void UnitTraffic::StoreState(int unit, const Operand& device, int host, int resi
   if (host < 0 || resident >= 0) return;
   writer_.Copy(kD2hLane, fmt::format("store {}.{}", model_.units[unit].name, what), device,
                writer_.Whole(host));
+  writer_.Hold(device.buffer);
 }
 
 // The states pass through the device (or are there).

@@ -5,14 +5,15 @@ set -euo pipefail
 
 usage() {
   cat << 'HELP'
-Usage: scripts/gpu_check.sh BUILD_FOLDER [REFERENCE_FOLDER ...]
+Usage: scripts/gpu_check.sh [--sanitize] BUILD_FOLDER [REFERENCE_FOLDER ...]
 
 Runs from BUILD_FOLDER what is there of: *_gpu_test (the GPU tests), lazytrain (verify on every
 case in the REFERENCE_FOLDERs, under several schedules and in both dtypes; sft on
 examples/tinystories), cuda_kernels_bench. Prints one line each and writes logs and results.txt into
 BUILD_FOLDER/gpu_check. Exit status 1 if anything failed.
 
-  --help    this text
+  --sanitize  also compute-sanitizer (memcheck, racecheck) on a step of a small model, two minutes
+  --help      this text
 HELP
 }
 
@@ -20,7 +21,9 @@ if [[ ${1:---help} == --help || ${1:-} == -h ]]; then
   usage
   exit 0
 fi
-folder=$1
+sanitize=false
+if [[ $1 == --sanitize ]]; then sanitize=true && shift; fi
+folder=${1:?no BUILD_FOLDER}
 shift
 logs=$folder/gpu_check
 mkdir -p "$logs"
@@ -66,6 +69,53 @@ compare_bits() {
   fi
 }
 
+small_step() {
+  timeout 200 compute-sanitizer --tool "$1" "$folder/lazytrain" bench --model "$logs/small" --batch 4 \
+    --seq 200 --steps 1 --warmup 0 "${@:2}"
+}
+
+# memcheck NAME SETTING ...
+memcheck() {
+  local name=$1
+  shift
+  if small_step memcheck "$@" > "$logs/$name.log" 2>&1 \
+    && grep -q 'ERROR SUMMARY: 0 errors' "$logs/$name.log"; then
+    record ok "$name" ""
+  else
+    record FAILED "$name" "$(grep -E '^error|=== Error|SUMMARY' "$logs/$name.log" | head -n 1)"
+  fi
+}
+
+# racecheck NAME SETTING ...: of the kernels here. cuBLASLt's for Hopper (nvjet) hand shared memory
+# on between blocks of a cluster in a way that the tool reports.
+racecheck() {
+  local name=$1
+  shift
+  local status=0 races
+  small_step racecheck "$@" > "$logs/$name.log" 2>&1 || status=$?
+  races=$(grep -E 'Race reported|and (Read|Write) access' "$logs/$name.log" | grep -vc nvjet || true)
+  if ((status == 0 && races == 0)) && grep -q 'RACECHECK SUMMARY' "$logs/$name.log"; then
+    record ok "$name" "$(grep -c 'Race reported' "$logs/$name.log" || true) reports in cuBLASLt"
+  else
+    record FAILED "$name" "$(grep -E '^error|Error:' "$logs/$name.log" | grep -v nvjet | head -n 1)"
+  fi
+}
+
+run_sanitizers() {
+  mkdir -p "$logs/small"
+  cat > "$logs/small/config.json" << 'JSON'
+{"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3", "hidden_size": 256,
+ "intermediate_size": 768, "num_hidden_layers": 2, "num_attention_heads": 4,
+ "num_key_value_heads": 2, "head_dim": 128, "vocab_size": 1000, "max_position_embeddings": 1024,
+ "rms_norm_eps": 1e-6, "rope_theta": 1000000.0, "hidden_act": "silu", "tie_word_embeddings": false,
+ "attention_bias": false, "torch_dtype": "bfloat16"}
+JSON
+  memcheck memcheck-streamed memory.schedule=interval
+  memcheck memcheck-resident memory.schedule=resident optimizer.update=device
+  racecheck racecheck-streamed memory.schedule=interval
+  racecheck racecheck-resident memory.schedule=resident optimizer.update=device
+}
+
 nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader | tee -a "$results"
 
 for test in "$folder"/*_gpu_test; do
@@ -93,5 +143,7 @@ fi
 if [[ -x $folder/cuda_kernels_bench ]]; then
   run cuda_kernels_bench timeout 300 "$folder/cuda_kernels_bench"
 fi
+
+if $sanitize; then run_sanitizers; fi
 
 if grep -q '^FAILED' "$results"; then exit 1; fi

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <memory>
 #include <string>
@@ -115,26 +116,36 @@ class Bench {
     const Program& program = plan.programs->training();
     const std::vector<MicroBatch> step =
         MakeFullStep(program.capacity, plan.programs->model().vocab_size, 1);
-    std::vector<double> seconds;
-    StepTimeline last;
+    std::vector<StepTimeline> measured;
     int64_t most_used = 0;
     for (int64_t i = 0; i < options_.warmup + steps; ++i) {
-      last = engine->Step(step, config_.training.learning_rate).timeline;
-      if (i >= options_.warmup) seconds.push_back(last.seconds);
+      StepTimeline timeline = engine->Step(step, config_.training.learning_rate).timeline;
+      if (i >= options_.warmup) measured.push_back(std::move(timeline));
       most_used = std::max(most_used, device_->UsedBytes());
     }
-    Json row = Describe(plan, *engine, RowsOf(step), last, seconds, most_used);
+    Json row = Describe(plan, *engine, RowsOf(step), measured, most_used);
     state_ = engine->Leave();
     return row;
   }
 
+  // The step whose time is closest to the median.
+  static const StepTimeline& Typical(const std::vector<StepTimeline>& measured, double median) {
+    return *std::min_element(measured.begin(), measured.end(),
+                             [&](const StepTimeline& a, const StepTimeline& b) {
+                               return std::abs(a.seconds - median) < std::abs(b.seconds - median);
+                             });
+  }
+
   static Json Describe(const RunPlan& plan, const TrainingEngine& engine, const StepRows& rows,
-                       const StepTimeline& last, const std::vector<double>& seconds, int64_t held) {
+                       const std::vector<StepTimeline>& measured, int64_t held) {
     const Program& program = plan.programs->training();
     double tokens = 0;
     for (const RowCounts& batch : rows) tokens += static_cast<double>(batch.tokens);
     const StepTimeline predicted = Simulate(program, rows, plan.cost);
+    std::vector<double> seconds;
+    for (const StepTimeline& step : measured) seconds.push_back(step.seconds);
     const double median = Median(seconds);
+    const StepTimeline& typical = Typical(measured, median);
     const OpShares expected = SharesOf(program, predicted, rows);
     Json json = {
         {"tokens_per_second", tokens / median},
@@ -154,8 +165,8 @@ class Bench {
         {"store_bytes", plan.programs->PeakBytes(kStoreSpace)},
         {"arena_over_lower_bound", static_cast<double>(program.peak_bytes[kDeviceSpace]) /
                                        static_cast<double>(program.device_lower_bound)},
-        {"lanes", LanesToJson(program, last)},
-        {"ops", OpsToJson(SharesOf(program, last, rows), expected)}};
+        {"lanes", LanesToJson(program, typical)},
+        {"ops", OpsToJson(SharesOf(program, typical, rows), expected)}};
     fmt::print(
         "{}: {:.0f} tokens/s, {:.4f} TFLOPS; step {} (median of {}), {} predicted ({:+.1f}%)\n",
         plan.programs->schedule().name, tokens / median, json["tflops"].get<double>(),
@@ -167,7 +178,7 @@ class Bench {
                held > 0 ? fmt::format("{} held by the process at most", FormatBytes(held))
                         : fmt::format("{} used", FormatBytes(engine.device_bytes_used())),
                FormatBytes(plan.host_bytes()), json["arena_over_lower_bound"].get<double>());
-    fmt::print("{}", LaneTable(program, last, predicted));
+    fmt::print("{}", LaneTable(program, typical, predicted));
     PrintOps(json["ops"]);
     std::fflush(stdout);
     return json;

@@ -32,7 +32,7 @@ struct MachineDescription {
 
 struct MachineProfile {
   // Of the file; other versions are not read.
-  static constexpr int64_t kVersion = 1;
+  static constexpr int64_t kVersion = 2;
 
   MachineDescription machine;
   MachineRates rates;

@@ -24,13 +24,15 @@ constexpr int kMostPieces = 4000;
 
 struct Sizes {
   int64_t copy_bytes = 0;         // of one copy
+  int64_t copy_places = 1;        // of host memory, with which copies take turns
   int64_t host_parameters = 0;    // of one update
   int64_t device_parameters = 0;  // of one update
   int64_t triad_elements = 0;     // float32
   double seconds = 0;             // of one measurement
 };
 
-// Beyond the caches of large processors where the device is a GPU; quick on the virtual
+// Beyond the caches of large processors where the device is a GPU (links read and write the caches,
+// too, which leaves memory to updates that a step would not have); quick on the virtual
 // accelerator. Parameters are whole chunks of the kernels' partial sums.
 Sizes SizesFor(const Device& device, int64_t device_bytes) {
   const bool quick = device.backend() == "cpu";
@@ -39,6 +41,7 @@ Sizes SizesFor(const Device& device, int64_t device_bytes) {
   };
   Sizes sizes;
   sizes.copy_bytes = at_most(int64_t{quick ? 8 : 64} << 20, device_bytes / 4);
+  sizes.copy_places = quick ? 1 : 16;
   sizes.host_parameters = int64_t{quick ? 2 : 32} << 20;
   sizes.device_parameters = at_most(sizes.host_parameters, device_bytes / (2 * kStateBytes));
   sizes.triad_elements = int64_t{quick ? 2 : 32} << 20;
@@ -184,7 +187,8 @@ void ClearDevice(Device& device, Lane& up, const MemoryBlock& block, const Memor
 
 void MeasureLinksAndHost(Device& device, const Sizes& sizes, MachineRates& rates) {
   const std::unique_ptr<MemoryBlock> there = device.AllocateDevice(2 * sizes.copy_bytes);
-  const std::unique_ptr<MemoryBlock> here = Zeroed(device.AllocateHost(2 * sizes.copy_bytes));
+  const std::unique_ptr<MemoryBlock> here =
+      Zeroed(device.AllocateHost(2 * sizes.copy_places * sizes.copy_bytes));
   const UpdateJob update(Zeroed(device.AllocateHost(kStateBytes * sizes.host_parameters)),
                          sizes.host_parameters, HostUnitKernels());
   Triad triad(sizes.triad_elements);
@@ -194,10 +198,17 @@ void MeasureLinksAndHost(Device& device, const Sizes& sizes, MachineRates& rates
   ClearDevice(device, *up, *there, *here);
   const int64_t copy = sizes.copy_bytes;
   const auto bytes = static_cast<double>(copy);
-  const Job copy_up = {up.get(),
-                       [&](Lane& lane) { lane.Copy(there->base(), here->base(), copy, {}); }};
-  const Job copy_down = {down.get(), [&](Lane& lane) {
-                           lane.Copy(here->base() + copy, there->base() + copy, copy, {});
+  // Even places go up, odd ones come down.
+  const auto place = [&](int64_t& turn) {
+    const int64_t at = turn;
+    turn = (turn + 2) % (2 * sizes.copy_places);
+    return here->base() + at * copy;
+  };
+  const Job copy_up = {up.get(), [&, turn = int64_t{0}](Lane& lane) mutable {
+                         lane.Copy(there->base(), place(turn), copy, {});
+                       }};
+  const Job copy_down = {down.get(), [&, turn = int64_t{1}](Lane& lane) mutable {
+                           lane.Copy(place(turn), there->base() + copy, copy, {});
                          }};
   const Job run_update = {host.get(), [&](Lane& lane) { update.Enqueue(lane); }};
   const Job run_triad = {host.get(), [&](Lane& lane) { triad.Enqueue(lane); }};

@@ -116,7 +116,7 @@ TEST(MachineProfile, GivesCostsThatScale) {
 
 TEST(MachineProfile, RefusesWhatIsNone) {
   EXPECT_THAT(ErrorOf(Json::array()), HasSubstr("p.json: not a machine's profile"));
-  EXPECT_THAT(ErrorOf({{"version", 1}}), HasSubstr("'machine' not found"));
+  EXPECT_THAT(ErrorOf({{"version", MachineProfile::kVersion}}), HasSubstr("'machine' not found"));
   Json other = Sample().ToJson();
   other["version"] = 99;
   EXPECT_THAT(ErrorOf(other), HasSubstr("version 99"));
@@ -182,7 +182,9 @@ TEST_F(ProfileCache, IsStaleForAnotherMachineOrVersion) {
 
 TEST_F(ProfileCache, NotesABrokenOrUnwritableOne) {
   const Path path = folder_ / "profile.json";
-  for (const char* text : {"{", "[]", "{\"version\": 1}", "\xff"}) {
+  const std::string no_machine = Json{{"version", MachineProfile::kVersion}}.dump();
+  for (const std::string& text :
+       {std::string("{"), std::string("[]"), no_machine, std::string("\xff")}) {
     WriteFile(path, text);
     testing::internal::CaptureStderr();
     EXPECT_FALSE(ReadCachedProfile(path, Sample().machine)) << text;

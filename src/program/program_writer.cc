@@ -133,6 +133,7 @@ void ProgramWriter::EndSlot() {
     for (const int buffer : it->second) held_until_[static_cast<size_t>(buffer)] = now;
   }
   held_.erase(held_.begin(), free);
+  hold_until_ = kNoSlot;
 }
 
 Program ProgramWriter::Finish(int64_t device_bytes) {

@@ -35,8 +35,10 @@ class ProgramWriter {
   // Transfers from here on are wanted at this slot, until the next call or slot.
   void SetWanted(int slot) { wanted_ = slot; }
   // Transfers out of a buffer take a while: what is held keeps its memory for itself, so that
-  // compute need not wait for them.
-  void Hold(int buffer) { held_[hold_until_].push_back(buffer); }
+  // compute need not wait for them. Outside slots nothing is held.
+  void Hold(int buffer) {
+    if (hold_until_ != kNoSlot) held_[hold_until_].push_back(buffer);
+  }
 
   const PersistentLayout& persistent() const { return persistent_; }
   Program& program() { return program_; }
@@ -45,11 +47,13 @@ class ProgramWriter {
   Program Finish(int64_t device_bytes = 0);
 
  private:
+  static constexpr int kNoSlot = -1;
+
   const PersistentLayout& persistent_;
   Program program_;
   int slot_ = 0;
   int wanted_ = 0;
-  int hold_until_ = 0;
+  int hold_until_ = kNoSlot;
   std::map<int, std::vector<int>> held_;  // buffers by the slot at whose end they are free
   std::vector<int> held_until_;           // for each buffer, an instruction position
 };

@@ -172,7 +172,9 @@ class Bench {
         plan.programs->schedule().name, tokens / median, json["tflops"].get<double>(),
         FormatSeconds(median), seconds.size(), FormatSeconds(predicted.seconds),
         100 * (predicted.seconds - median) / median);
-    fmt::print("hardware {}\n", plan.cost_origin);
+    const size_t passes = plan.programs->schedule().passes.size();
+    fmt::print("{} pass{}, micro-batches of {} tokens; hardware {}\n", passes,
+               passes == 1 ? "" : "es", program.capacity.micro_batch_tokens, plan.cost_origin);
     fmt::print("device {} planned, {}; host {}; arena {:.3f} of the lower bound\n",
                FormatBytes(plan.device_total()),
                held > 0 ? fmt::format("{} held by the process at most", FormatBytes(held))

@@ -1,6 +1,7 @@
 #include "train/plan_search.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "core/clock.h"
@@ -19,6 +20,8 @@ constexpr double kOptimism = 1.03;
 // Local search only where a step compiles in less than this.
 constexpr double kQuickCompile = 0.02;
 constexpr double kPolishShare = 0.5;  // of the search's time
+// However long the solver took, there is some time to balance updates.
+constexpr double kBalanceShare = 2.5;
 
 class Search {
  public:
@@ -39,6 +42,8 @@ class Search {
       Correct(options, best_.plan);
       TryFewPasses(options);
     }
+    BalanceUpdates(UpdatePlace::kHost, UpdatePlace::kDevice);
+    BalanceUpdates(UpdatePlace::kDevice, UpdatePlace::kHost);
     Polish();
     return std::move(best_);
   }
@@ -56,8 +61,10 @@ class Search {
     const CompileInput compile{input_.model, &schedule, &persistent, input_.states, input_.kernels};
     const Program program =
         CompileTraining(compile, capacity, TransferTuning{input_.cost, input_.device_bytes});
+    // The program that only updates shares the arena.
     const Tried tried{Simulate(program, FullStep(capacity), *input_.cost).seconds,
-                      program.peak_bytes[kDeviceSpace]};
+                      std::max(program.peak_bytes[kDeviceSpace],
+                               CompileUpdate(compile).peak_bytes[kDeviceSpace])};
     compile_seconds_ = SecondsNow() - start;
     const bool fits = tried.device_bytes <= input_.device_bytes;
     const bool better = best_.simulated == 0 || (fits && !best_.fits) ||
@@ -143,6 +150,45 @@ class Search {
     }
   }
 
+  // The mixed-integer program spreads what links and updates do to host memory evenly over a
+  // window; in a program links run ahead, and slow the host down while they do. So the simulator
+  // has the last word on how many units are updated where: more and more of them, evenly spread,
+  // change places as long as that helps.
+  void BalanceUpdates(UpdatePlace from, UpdatePlace to) {
+    const bool choice = input_.space.device_updates && input_.space.host_updates;
+    if (!choice || !best_.fits) return;
+    const Schedule base = best_.schedule;
+    const Capacity capacity = best_.capacity;
+    const std::vector<int> units = AlikeUpdatedOn(base, from);
+    int vain = 0;
+    for (size_t count = 1; count <= units.size() && vain < 2 && InTime(kBalanceShare); ++count) {
+      Schedule schedule = base;
+      for (size_t i = 0; i < count; ++i) {
+        UnitPlan& unit = schedule.units[units[(2 * i + 1) * units.size() / (2 * count)]];
+        unit.update = to;
+        unit.states = Tier::kHost;
+      }
+      const double before = best_.simulated;
+      Try(schedule, capacity);
+      vain = best_.simulated < before ? 0 : vain + 1;
+    }
+  }
+
+  // Trainable units of one size, of which there are the most: layers.
+  std::vector<int> AlikeUpdatedOn(const Schedule& schedule, UpdatePlace place) const {
+    std::map<int64_t, std::vector<int>> by_size;
+    for (size_t u = 0; u < schedule.units.size(); ++u) {
+      const UnitSpec& unit = input_.model->units[u];
+      if (!IsTrainable(unit) || schedule.units[u].update != place) continue;
+      by_size[unit.elements].push_back(static_cast<int>(u));
+    }
+    std::vector<int> most;
+    for (auto& [size, units] : by_size) {
+      if (units.size() > most.size()) most = std::move(units);
+    }
+    return most;
+  }
+
   // Changes one choice at a time, then two, as long as the simulated step gets shorter.
   void Polish() {
     while (compile_seconds_ < kQuickCompile) {
@@ -151,7 +197,7 @@ class Search {
       const Schedule base = best_.schedule;
       const Capacity capacity = best_.capacity;
       for (const Schedule& schedule : Neighbours(base)) {
-        if (!InTime()) {
+        if (!InTime(kPolishShare)) {
           best_.plan.time_ended = true;
           return;
         }
@@ -167,7 +213,7 @@ class Search {
     const double before = best_.simulated;
     for (const Schedule& first : Neighbours(base)) {
       for (const Schedule& second : Neighbours(first)) {
-        if (!InTime()) {
+        if (!InTime(kPolishShare)) {
           best_.plan.time_ended = true;
           return false;
         }
@@ -178,7 +224,7 @@ class Search {
     return false;
   }
 
-  bool InTime() const { return SecondsNow() - start_ < kPolishShare * input_.seconds; }
+  bool InTime(double share) const { return SecondsNow() - start_ < share * input_.seconds; }
 
   std::vector<Schedule> Neighbours(const Schedule& base) const {
     std::vector<Schedule> neighbours;

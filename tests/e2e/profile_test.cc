@@ -81,7 +81,7 @@ TEST_F(Profiles, AreWrittenAndBelieved) {
     EXPECT_THAT(outcome.out, HasSubstr(part));
   }
   Json profile = ReadJsonFile(*this / "p.json");
-  EXPECT_EQ(profile.at("version"), 1);
+  EXPECT_EQ(profile.at("version"), 2);
   EXPECT_GE(profile.at("ops").size(), 18u);
   const auto predicted = [&](const std::string& json) {
     const Outcome bench = Bench({"hardware.profile=p.json", "--json", json});

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "program/placement.h"
 #include "program/program.h"
 
 namespace lazytrain {
@@ -30,6 +31,9 @@ class SlotMemory {
     int64_t bytes = 0;
   };
 
+  // `begins`: where each slot begins, as a position, and where the last ends.
+  void CountBytes(const Program& program, const std::vector<Lifetime>& lives,
+                  const std::vector<int>& begins);
   bool Add(int slot, int64_t bytes, int64_t most);
 
   std::vector<int64_t> bytes_;

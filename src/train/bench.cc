@@ -143,6 +143,7 @@ class Bench {
     for (const RowCounts& batch : rows) tokens += static_cast<double>(batch.tokens);
     const StepTimeline predicted = Simulate(program, rows, plan.cost);
     std::vector<double> seconds;
+    seconds.reserve(measured.size());
     for (const StepTimeline& step : measured) seconds.push_back(step.seconds);
     const double median = Median(seconds);
     const StepTimeline& typical = Typical(measured, median);

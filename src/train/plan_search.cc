@@ -20,8 +20,8 @@ constexpr double kOptimism = 1.03;
 // Local search only where a step compiles in less than this.
 constexpr double kQuickCompile = 0.02;
 constexpr double kPolishShare = 0.5;  // of the search's time
-// However long the solver took, there is some time to balance updates.
-constexpr double kBalanceShare = 2.5;
+// What is compiled and simulated besides may take as long again as the search.
+constexpr double kOvertime = 2.0;
 
 class Search {
  public:
@@ -137,7 +137,7 @@ class Search {
     double budget = cap;
     for (int i = 0;; ++i) {
       const Tried tried = Try(result.schedule, result.capacity);
-      const bool late = best_.fits && SecondsNow() - start_ > 2 * input_.seconds;
+      const bool late = best_.fits && !InTime(kOvertime);
       if (late) best_.plan.time_ended = true;
       if (late || i == kCorrections) return;
       const double over = static_cast<double>(tried.device_bytes) - cap;
@@ -161,7 +161,7 @@ class Search {
     const Capacity capacity = best_.capacity;
     const std::vector<int> units = AlikeUpdatedOn(base, from);
     int vain = 0;
-    for (size_t count = 1; count <= units.size() && vain < 2 && InTime(kBalanceShare); ++count) {
+    for (size_t count = 1; count <= units.size() && vain < 2 && InTime(kOvertime); ++count) {
       Schedule schedule = base;
       for (size_t i = 0; i < count; ++i) {
         UnitPlan& unit = schedule.units[units[(2 * i + 1) * units.size() / (2 * count)]];

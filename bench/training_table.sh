@@ -19,10 +19,11 @@ Needs a GPU and python3, without packages.
 HELP
 }
 
-if [[ ${1:---help} == --help || ${1:-} == -h || $# -lt 3 ]]; then
+if [[ ${1:---help} == --help || ${1:-} == -h ]]; then
   usage
   exit 0
 fi
+if (($# < 3)); then usage >&2 && exit 2; fi
 folder=$1 models=$2
 shift 2
 logs=$folder/training_table

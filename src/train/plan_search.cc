@@ -164,14 +164,18 @@ class Search {
     for (size_t count = 1; count <= units.size() && vain < 2 && InTime(kOvertime); ++count) {
       Schedule schedule = base;
       for (size_t i = 0; i < count; ++i) {
-        UnitPlan& unit = schedule.units[units[(2 * i + 1) * units.size() / (2 * count)]];
-        unit.update = to;
-        unit.states = Tier::kHost;
+        UpdateAt(to, schedule.units[units[(2 * i + 1) * units.size() / (2 * count)]]);
       }
       const double before = best_.simulated;
       Try(schedule, capacity);
       vain = best_.simulated < before ? 0 : vain + 1;
     }
+  }
+
+  // What is updated on the host has its states there; what comes from there brings them.
+  static void UpdateAt(UpdatePlace place, UnitPlan& unit) {
+    unit.update = place;
+    unit.states = Tier::kHost;
   }
 
   // Trainable units of one size, of which there are the most: layers.
@@ -250,8 +254,7 @@ class Search {
       if (!input_.space.device_updates || !input_.space.host_updates) continue;
       add([](UnitPlan& unit) {
         const bool host = unit.update == UpdatePlace::kHost;
-        unit.update = host ? UpdatePlace::kDevice : UpdatePlace::kHost;
-        if (!host) unit.states = Tier::kHost;
+        UpdateAt(host ? UpdatePlace::kDevice : UpdatePlace::kHost, unit);
       });
     }
     return neighbours;

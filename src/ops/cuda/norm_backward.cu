@@ -114,8 +114,7 @@ class RowCursor {
 constexpr int kOperands = 3;
 
 // The rows that a thread has asked for and not yet used: a ring of kStages rows' shares of all
-// operands. A thread sees its own copies only, so no other has
-// to wait for them.
+// operands. A thread sees its own copies only, so no other has to wait for them.
 template <int kVectors, int kStages>
 class RowsAhead {
  public:

@@ -12,7 +12,28 @@ struct ThreadPool::Loop {
   int64_t count;
   int64_t next = 0;    // first index nobody has taken
   int64_t active = 0;  // tasks being run
-  std::exception_ptr failure;
+  // Of the lowest index that failed: all are run, so it does not depend on who was first in time.
+  std::exception_ptr failure = nullptr;
+  int64_t failed = count;
+
+  // Runs a task, with the lock given back meanwhile.
+  void RunNext(std::unique_lock<std::mutex>& lock) {
+    const int64_t i = next++;
+    ++active;
+    lock.unlock();
+    std::exception_ptr thrown;
+    try {
+      (*task)(i);
+    } catch (...) {
+      thrown = std::current_exception();
+    }
+    lock.lock();
+    if (thrown && i < failed) {
+      failure = thrown;
+      failed = i;
+    }
+    --active;
+  }
 };
 
 ThreadPool::ThreadPool(int threads) {
@@ -35,25 +56,12 @@ void ThreadPool::Run(int64_t count, const std::function<void(int64_t)>& task) {
     return;
   }
   const std::lock_guard one_at_a_time(run_mutex_);
-  Loop loop{&task, count, 0, 0, nullptr};
+  Loop loop{&task, count};
   std::unique_lock lock(mutex_);
   loop_ = &loop;
   ++generation_;
   wake_.notify_all();
-  while (loop.next < loop.count) {
-    const int64_t i = loop.next++;
-    ++loop.active;
-    lock.unlock();
-    std::exception_ptr failure;
-    try {
-      task(i);
-    } catch (...) {
-      failure = std::current_exception();
-    }
-    lock.lock();
-    if (failure && !loop.failure) loop.failure = failure;
-    --loop.active;
-  }
+  while (loop.next < loop.count) loop.RunNext(lock);
   done_.wait(lock, [&] { return loop.active == 0; });
   loop_ = nullptr;
   lock.unlock();
@@ -69,19 +77,9 @@ void ThreadPool::Work() {
     seen = generation_;
     Loop* loop = loop_;
     while (loop_ == loop && loop->next < loop->count) {
-      const int64_t i = loop->next++;
-      ++loop->active;
-      lock.unlock();
-      std::exception_ptr failure;
-      try {
-        (*loop->task)(i);
-      } catch (...) {
-        failure = std::current_exception();
-      }
-      lock.lock();
-      if (failure && !loop->failure) loop->failure = failure;
+      loop->RunNext(lock);
       // The caller cannot leave Run, and take `loop` with it, before this.
-      if (--loop->active == 0 && loop->next >= loop->count) done_.notify_all();
+      if (loop->active == 0 && loop->next >= loop->count) done_.notify_all();
     }
   }
 }

@@ -23,7 +23,7 @@ class ThreadPool {
 
   // Calls task(i) for every i in [0, count), in any order, on this thread and the workers; returns
   // when all are done. One Run at a time: a second caller waits. Must not be called from a task.
-  // The first exception a task throws is rethrown here once all tasks have ended.
+  // Of exceptions that tasks throw, that of the lowest i is rethrown here once all have ended.
   void Run(int64_t count, const std::function<void(int64_t)>& task);
 
  private:

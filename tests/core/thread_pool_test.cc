@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <stdexcept>
+#include <thread>
 
 namespace lazytrain {
 namespace {
@@ -27,6 +28,27 @@ TEST(ThreadPool, RethrowsAfterAllTasksEnded) {
                         }),
                std::runtime_error);
   EXPECT_EQ(ran.load(), 50);
+}
+
+TEST(ThreadPool, RethrowsWhatTheLowestTaskThrew) {
+  ThreadPool pool(3);
+  std::atomic<bool> later_failed{false};
+  const auto task = [&](int64_t i) {
+    if (i == 0) {
+      while (!later_failed) std::this_thread::yield();
+      throw std::runtime_error("zero");
+    }
+    if (i == 1) {
+      later_failed = true;
+      throw std::runtime_error("one");
+    }
+  };
+  try {
+    pool.Run(2, task);
+    FAIL() << "nothing was thrown";
+  } catch (const std::runtime_error& error) {
+    EXPECT_STREQ(error.what(), "zero");
+  }
 }
 
 }  // namespace

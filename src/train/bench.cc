@@ -86,6 +86,7 @@ class Bench {
       Json row = One(schedule, first ? options_.steps : options_.baseline_steps);
       if (first) {
         result = std::move(row);
+        result["baselines"] = Json::array();
       } else {
         result["baselines"].push_back(std::move(row));
       }

@@ -147,6 +147,13 @@ inline ProgramSetOptions OptionsOf(const RandomSetup& setup) {
   return options;
 }
 
+// Programs of the setup's model under a random schedule.
+inline ProgramSet RandomPrograms(Random& random, const RandomSetup& setup) {
+  const ModelGraph model = setup.Graph();
+  return ProgramSet(setup.Graph(), RandomSchedule(random, model, setup.capacity, nullptr),
+                    OptionsOf(setup));
+}
+
 struct CheckedRunResult {
   std::string bits;  // a digest of losses, norms, evaluation losses, gradients, weights
   int64_t allocated[kSpaces] = {};

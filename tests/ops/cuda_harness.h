@@ -155,21 +155,7 @@ inline Results RunBackwardCuda(const OpCase& test, const Results& forward, const
   std::vector<Buffer> inputs = test.inputs;
   std::vector<Buffer> weights = test.weights;
   std::vector<Buffer> d_outputs = test.d_outputs;
-  Results results = forward;
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    const Buffer& input = inputs[i];
-    const bool wanted = test.op->differentiable(static_cast<int>(i));
-    results.d_inputs.push_back(wanted ? Buffer(input.dtype(), input.rows(), input.cols())
-                                      : Buffer());
-  }
-  for (const Buffer& weight : weights) {
-    results.d_weights.emplace_back(DType::kF32, weight.rows(), weight.cols());
-  }
-  if (before != nullptr) {
-    results.d_inputs = before->d_inputs;
-    results.d_weights = before->d_weights;
-  }
-  if (test.op->in_place()) results.d_inputs[0] = test.d_outputs[0];
+  Results results = BeforeBackward(test, forward, before);
   OpArgs args;
   args.inputs = gpu.Place(inputs);
   args.outputs = gpu.Place(results.outputs);

@@ -108,21 +108,16 @@ inline Results RunForward(const OpCase& test, int threads) {
   return results;
 }
 
-// Gradients are added to `before` if given, else overwrite NaN. `outputs` are those of the forward.
-inline Results RunBackward(const OpCase& test, const Results& forward, int threads,
-                           const Results* before) {
-  std::vector<Buffer> inputs = test.inputs;
-  std::vector<Buffer> weights = test.weights;
-  std::vector<Buffer> d_outputs = test.d_outputs;
+// What a backward starts from: the forward's outputs, and gradients as `before` if given, else NaN.
+inline Results BeforeBackward(const OpCase& test, const Results& forward, const Results* before) {
   Results results = forward;
-  OpArgs args;
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    const Buffer& input = inputs[i];
+  for (size_t i = 0; i < test.inputs.size(); ++i) {
+    const Buffer& input = test.inputs[i];
     const bool wanted = test.op->differentiable(static_cast<int>(i));
     results.d_inputs.push_back(wanted ? Buffer(input.dtype(), input.rows(), input.cols())
                                       : Buffer());
   }
-  for (const Buffer& weight : weights) {
+  for (const Buffer& weight : test.weights) {
     results.d_weights.emplace_back(DType::kF32, weight.rows(), weight.cols());
   }
   if (before != nullptr) {
@@ -130,6 +125,17 @@ inline Results RunBackward(const OpCase& test, const Results& forward, int threa
     results.d_weights = before->d_weights;
   }
   if (test.op->in_place()) results.d_inputs[0] = test.d_outputs[0];
+  return results;
+}
+
+// Gradients are added to `before` if given, else overwrite NaN. `outputs` are those of the forward.
+inline Results RunBackward(const OpCase& test, const Results& forward, int threads,
+                           const Results* before) {
+  std::vector<Buffer> inputs = test.inputs;
+  std::vector<Buffer> weights = test.weights;
+  std::vector<Buffer> d_outputs = test.d_outputs;
+  Results results = BeforeBackward(test, forward, before);
+  OpArgs args;
   args.inputs = Views(inputs);
   args.outputs = Views(results.outputs);
   args.weights = Views(weights);

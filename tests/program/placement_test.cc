@@ -16,10 +16,7 @@ TEST(Placement, IsCloseToTheLowerBound) {
   for (uint64_t round = 0; round < kRounds; ++round) {
     Random random(StreamSeed(21, round));
     const testing::RandomSetup setup = testing::MakeRandomSetup(random);
-    const ModelGraph model = setup.Graph();
-    const ProgramSet programs(setup.Graph(),
-                              testing::RandomSchedule(random, model, setup.capacity, nullptr),
-                              testing::OptionsOf(setup));
+    const ProgramSet programs = testing::RandomPrograms(random, setup);
     const Program& program = programs.training();
     const double ratio = static_cast<double>(program.peak_bytes[kDeviceSpace]) /
                          static_cast<double>(program.device_lower_bound);

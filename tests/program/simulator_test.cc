@@ -29,9 +29,7 @@ TEST(Simulator, EqualsTheExecutorOnTheVirtualClock) {
   for (uint64_t round = 0; round < 40; ++round) {
     Random random(StreamSeed(11, round));
     const testing::RandomSetup setup = testing::MakeRandomSetup(random);
-    const ModelGraph model = setup.Graph();
-    const Schedule schedule = testing::RandomSchedule(random, model, setup.capacity, nullptr);
-    const ProgramSet programs(setup.Graph(), schedule, testing::OptionsOf(setup));
+    const ProgramSet programs = testing::RandomPrograms(random, setup);
     const CostModel cost(SlowRates(random));
     VirtualAcceleratorOptions options;
     options.clock = ClockMode::kVirtual;
@@ -70,10 +68,7 @@ TEST(Simulator, TheMemoryCurveStaysBelowThePeak) {
   for (uint64_t round = 0; round < 40; ++round) {
     Random random(StreamSeed(12, round));
     const testing::RandomSetup setup = testing::MakeRandomSetup(random);
-    const ModelGraph model = setup.Graph();
-    const ProgramSet programs(setup.Graph(),
-                              testing::RandomSchedule(random, model, setup.capacity, nullptr),
-                              testing::OptionsOf(setup));
+    const ProgramSet programs = testing::RandomPrograms(random, setup);
     const Program& program = programs.training();
     const StepTimeline timeline =
         Simulate(program, FullStep(program.capacity), CostModel(SlowRates(random)));

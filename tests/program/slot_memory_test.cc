@@ -19,9 +19,7 @@ TEST(SlotMemory, IsBelowWhatProgramsHold) {
   for (uint64_t round = 0; round < kRounds; ++round) {
     Random random(StreamSeed(31, round));
     const testing::RandomSetup setup = testing::MakeRandomSetup(random);
-    const ModelGraph model = setup.Graph();
-    const Schedule schedule = testing::RandomSchedule(random, model, setup.capacity, nullptr);
-    const ProgramSet programs(setup.Graph(), schedule, testing::OptionsOf(setup));
+    const ProgramSet programs = testing::RandomPrograms(random, setup);
     const Program& program = programs.training();
     const SlotMemory memory(program, SlotsOf(program));
     int64_t most = 0;

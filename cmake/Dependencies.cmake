@@ -6,6 +6,25 @@ find_package(fmt REQUIRED)
 find_package(spdlog REQUIRED)
 find_package(nlohmann_json REQUIRED)
 
+# Debian has fmt's code as headers, compiled again with every file (two fifths of the build's time), and
+# as a shared library, which the machine that runs the program may lack. So it is compiled here, once;
+# fmt_library.cc knows the list of version 9, Debian 12's.
+if(fmt_VERSION VERSION_LESS 10)
+  add_library(fmt_library STATIC ${CMAKE_SOURCE_DIR}/cmake/fmt_library.cc)
+  target_include_directories(fmt_library SYSTEM PUBLIC
+    $<TARGET_PROPERTY:fmt::fmt,INTERFACE_INCLUDE_DIRECTORIES>)
+else()
+  add_library(fmt_library INTERFACE)
+  target_link_libraries(fmt_library INTERFACE fmt::fmt-header-only)
+endif()
+
+# spdlog's headers with that fmt; its own target brings fmt's shared library.
+add_library(spdlog_headers INTERFACE)
+target_include_directories(spdlog_headers SYSTEM INTERFACE
+  $<TARGET_PROPERTY:spdlog::spdlog_header_only,INTERFACE_INCLUDE_DIRECTORIES>)
+target_compile_definitions(spdlog_headers INTERFACE SPDLOG_FMT_EXTERNAL)
+target_link_libraries(spdlog_headers INTERFACE fmt_library Threads::Threads)
+
 # lazytrain_static_library(<target> FILE <lib*.a> HEADER <header> [SUFFIXES ...])
 function(lazytrain_static_library target)
   cmake_parse_arguments(ARG "" "FILE;HEADER" "SUFFIXES" ${ARGN})

@@ -6,8 +6,8 @@ find_package(fmt REQUIRED)
 find_package(spdlog REQUIRED)
 find_package(nlohmann_json REQUIRED)
 
-# Debian has fmt's code as headers, compiled again with every file (two fifths of the build's time), and
-# as a shared library, which the machine that runs the program may lack. So it is compiled here, once;
+# Debian has fmt's code as headers, compiled again with every file (half of the build's time), and as
+# a shared library, which the machine that runs the program may lack. So it is compiled here, once;
 # fmt_library.cc knows the list of version 9, Debian 12's.
 if(fmt_VERSION VERSION_LESS 10)
   add_library(fmt_library STATIC ${CMAKE_SOURCE_DIR}/cmake/fmt_library.cc)

@@ -24,7 +24,7 @@ struct BenchOptions {
 //  of each), "micro_batch_tokens", "device_bytes" (planned, with what the driver takes),
 //  "device_bytes_arena", "device_bytes_used" (of the arena), "device_bytes_driver" (the most that
 //  the process held; 0 without a driver), "host_bytes", "store_bytes", "arena_over_lower_bound",
-//  "lanes", "ops" (both of the step whose time is the median):
+//  "lanes", "ops" (both of the step whose time is closest to the median):
 //  [{"op", "direction", "seconds", "predicted_seconds", "share", "flops_share"}], "baselines": the
 //  others}
 Json RunBench(const Config& config, const BenchOptions& options);

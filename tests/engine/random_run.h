@@ -4,6 +4,7 @@
 #include <cmath>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/error.h"
@@ -149,9 +150,9 @@ inline ProgramSetOptions OptionsOf(const RandomSetup& setup) {
 
 // Programs of the setup's model under a random schedule.
 inline ProgramSet RandomPrograms(Random& random, const RandomSetup& setup) {
-  const ModelGraph model = setup.Graph();
-  return ProgramSet(setup.Graph(), RandomSchedule(random, model, setup.capacity, nullptr),
-                    OptionsOf(setup));
+  ModelGraph model = setup.Graph();
+  Schedule schedule = RandomSchedule(random, model, setup.capacity, nullptr);
+  return ProgramSet(std::move(model), std::move(schedule), OptionsOf(setup));
 }
 
 struct CheckedRunResult {

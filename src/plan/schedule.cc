@@ -47,6 +47,13 @@ Schedule ResidentSchedule(const ModelGraph& model, const Capacity& capacity) {
   return schedule;
 }
 
+void UpdateOnDevice(Schedule& schedule) {
+  for (UnitPlan& unit : schedule.units) {
+    unit.update = UpdatePlace::kDevice;
+    if (unit.weights_resident && unit.accumulator_resident) unit.states = Tier::kDevice;
+  }
+}
+
 Schedule IntervalSchedule(const ModelGraph& model, const Capacity& capacity, int64_t interval) {
   if (interval < 1) {
     throw UsageError("memory.checkpoint_interval is {}; it has to be 1 or more", interval);

@@ -43,6 +43,10 @@ struct Schedule {
 // Everything stays on the device: ordinary training. Updates run on the host.
 Schedule ResidentSchedule(const ModelGraph& model, const Capacity& capacity);
 
+// Updates run on the device. Units that never leave it have their states there: nothing of them has
+// a reason to be sent back and forth.
+void UpdateOnDevice(Schedule& schedule);
+
 // The group that holds what the next segment takes in; -1 for the last segment.
 int OutputGroup(const SegmentChain& chain, size_t segment);
 

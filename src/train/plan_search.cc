@@ -22,6 +22,8 @@ constexpr double kQuickCompile = 0.02;
 constexpr double kPolishShare = 0.5;  // of the search's time
 // What is compiled and simulated besides may take as long again as the search.
 constexpr double kOvertime = 2.0;
+// Of training as usual: programs of more passes take long to compile.
+constexpr int64_t kMostOrdinary = 64;
 
 class Search {
  public:
@@ -85,7 +87,7 @@ class Search {
   }
 
   // Schedules that need no planner: what it makes is never worse. Where compiling takes long, only
-  // the first.
+  // the first interval.
   void TryBaselines() {
     if (!input_.space.groups.empty()) return;
     for (const Capacity& capacity : input_.capacities) {
@@ -93,19 +95,49 @@ class Search {
           capacity.micro_batch_tokens != best_.plan.capacity.micro_batch_tokens) {
         continue;
       }
+      if (input_.space.residency) TryOrdinary(capacity);
       for (const int64_t interval : {1, 2, 4}) {
-        Try(Allowed(IntervalSchedule(*input_.model, capacity, interval)), capacity);
+        TryUpdates(IntervalSchedule(*input_.model, capacity, interval), capacity);
         if (compile_seconds_ > kQuickCompile) break;
       }
-      if (!input_.space.residency || compile_seconds_ > kQuickCompile) continue;
-      Try(Allowed(ResidentSchedule(*input_.model, capacity)), capacity);
     }
   }
 
-  Schedule Allowed(Schedule schedule) const {
-    if (input_.space.host_updates) return schedule;
-    for (UnitPlan& unit : schedule.units) unit.update = UpdatePlace::kDevice;
-    return schedule;
+  // Training as usual, which is hard to beat where everything has room: the mixed-integer program
+  // believes that transfers cost nothing as long as the links have time.
+  void TryOrdinary(const Capacity& capacity) {
+    Schedule schedule = ResidentSchedule(*input_.model, capacity);
+    const PersistentLayout persistent =
+        MakePersistentLayout(*input_.model, schedule, input_.states, 0);
+    if (persistent.bytes[kDeviceSpace] > input_.device_bytes) return;
+    for (const std::vector<int64_t>& passes : OrdinaryPasses(capacity.micro_batches)) {
+      schedule.passes = passes;
+      TryUpdates(schedule, capacity);
+    }
+  }
+
+  // The fewest and the most that are allowed: of least work, and of least memory.
+  std::vector<std::vector<int64_t>> OrdinaryPasses(int64_t micro_batches) const {
+    if (!input_.division.empty()) return {input_.division};
+    int64_t fewest = 1;
+    int64_t most = std::min(micro_batches, kMostOrdinary);
+    if (!input_.passes.empty()) {
+      const auto [least, greatest] =
+          std::minmax_element(input_.passes.begin(), input_.passes.end());
+      fewest = std::min(*least, micro_batches);
+      most = std::min(*greatest, micro_batches);
+    }
+    std::vector<std::vector<int64_t>> all = {EvenPasses(micro_batches, most)};
+    if (fewest < most) all.push_back(EvenPasses(micro_batches, fewest));
+    return all;
+  }
+
+  // Wherever updates may run.
+  void TryUpdates(Schedule schedule, const Capacity& capacity) {
+    if (input_.space.host_updates) Try(schedule, capacity);
+    if (!input_.space.device_updates) return;
+    UpdateOnDevice(schedule);
+    Try(schedule, capacity);
   }
 
   // The mixed-integer program lets transfers and compute overlap perfectly; many short passes leave
@@ -251,7 +283,13 @@ class Search {
       if (base.passes.size() > 1) {
         add([](UnitPlan& unit) { unit.accumulator_resident = !unit.accumulator_resident; });
       }
-      if (!input_.space.device_updates || !input_.space.host_updates) continue;
+      if (!input_.space.device_updates) continue;
+      if (base.units[u].update == UpdatePlace::kDevice) {
+        add([](UnitPlan& unit) {
+          unit.states = unit.states == Tier::kDevice ? Tier::kHost : Tier::kDevice;
+        });
+      }
+      if (!input_.space.host_updates) continue;
       add([](UnitPlan& unit) {
         const bool host = unit.update == UpdatePlace::kHost;
         UpdateAt(host ? UpdatePlace::kDevice : UpdatePlace::kHost, unit);

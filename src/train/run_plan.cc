@@ -53,13 +53,7 @@ Schedule MakeSchedule(const Config& config, const ModelGraph& model, const Capac
     }
     schedule.passes = EvenPasses(capacity.micro_batches, passes);
   }
-  if (config.optimizer.update == "device") {
-    for (UnitPlan& unit : schedule.units) {
-      unit.update = UpdatePlace::kDevice;
-      // A unit that never leaves has no reason to send its states back and forth.
-      if (unit.weights_resident && unit.accumulator_resident) unit.states = Tier::kDevice;
-    }
-  }
+  if (config.optimizer.update == "device") UpdateOnDevice(schedule);
   CheckSchedule(schedule, model, capacity, schedule.name);
   return schedule;
 }

@@ -131,6 +131,35 @@ TEST(PlanSearch, SmallCasesAreAsGoodAsTheBestOfAll) { CheckAgainstAll(2); }
 // 729 schedules for each machine and budget, about four minutes; labelled slow.
 TEST(PlanSearchSlow, SmallCasesAreAsGoodAsTheBestOfAll) { CheckAgainstAll(3); }
 
+// Where everything has room, however short the search: never slower than training as usual, updated
+// where that is best.
+TEST(PlanSearch, IsNoWorseThanTrainingAsUsual) {
+  const testing::RandomSetup setup = SmallSetup(6, 6);
+  const ModelGraph model = setup.Graph();
+  for (const Machine& machine : kMachines) {
+    const CostModel cost = CostOf(machine);
+    SearchInput input;
+    input.model = &model;
+    input.cost = &cost;
+    input.capacities = {setup.capacity};
+    input.host_activation_bytes = 1'000'000'000;
+    input.device_bytes = 1'000'000'000;
+    input.seconds = 0.01;
+    const PlannedStep planned = SearchSchedule(input);
+    ASSERT_TRUE(planned.fits) << machine.scarce;
+    for (const int64_t passes : {1, 6}) {
+      Schedule usual = ResidentSchedule(model, setup.capacity);
+      usual.passes = EvenPasses(setup.capacity.micro_batches, passes);
+      for (const UpdatePlace place : {UpdatePlace::kHost, UpdatePlace::kDevice}) {
+        if (place == UpdatePlace::kDevice) UpdateOnDevice(usual);
+        const Program program = Compile(input, usual, setup.capacity);
+        EXPECT_LE(planned.simulated, Simulate(program, FullStep(setup.capacity), cost).seconds)
+            << machine.scarce << ", " << passes;
+      }
+    }
+  }
+}
+
 // Each machine's plan runs on the virtual clock: memory, order and stalls as planned, bits those of
 // the all-resident run, never slower than the interval schedules at the same cap.
 TEST(PlanSearch, WhatRunsIsWhatWasPlanned) {

@@ -101,8 +101,10 @@ TEST_F(ReplanTest, AnotherMachineGetsAnotherScheduleOfTheSameBits) {
   EXPECT_EQ(other.Step(step, 1e-3).loss, second);
 }
 
+// Where everything has room and links are too slow for anything else, training as usual is the best
+// there is: however little a busy machine lets the searches do, the second finds nothing better.
 TEST_F(ReplanTest, WhatWasBelievedHolds) {
-  Make();
+  Make({"memory.device_memory_gb=1", "hardware.h2d_gbps=0.001", "hardware.d2h_gbps=0.001"});
   Replanner replanner(config_, *plan_, KernelsFor(*device_));
   ObserveOn(replanner, plan_->cost, 1000);
   while (!replanner.ready()) std::this_thread::sleep_for(std::chrono::milliseconds(20));

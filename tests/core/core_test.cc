@@ -12,6 +12,7 @@
 #include "core/json.h"
 #include "core/random.h"
 #include "core/units.h"
+#include "tests/temp_folder.h"
 
 namespace lazytrain {
 namespace {
@@ -66,8 +67,8 @@ class FullDisk : public FileLayer {
 };
 
 TEST(File, IsWrittenWholeOrNotAtAll) {
-  const Path path = Path(::testing::TempDir()) / "whole.txt";
-  std::filesystem::remove(path);
+  const TempFolder folder;
+  const Path path = folder.path() / "whole.txt";
   WriteFile(path, "first");
   FullDisk full(3);
   EXPECT_THROW(WriteFile(path, "second", full), Error);

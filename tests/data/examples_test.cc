@@ -2,9 +2,9 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include "core/error.h"
+#include "tests/temp_folder.h"
 
 namespace lazytrain {
 namespace {
@@ -163,14 +163,6 @@ TEST(Examples, MissingFieldsAreNamedWithTheirPlace) {
 
 class LoadTest : public ::testing::Test {
  protected:
-  void SetUp() override {
-    const auto* info = ::testing::UnitTest::GetInstance()->current_test_info();
-    folder_ = Path(::testing::TempDir()) / fmt::format("load_{}_{}", info->name(), ::getpid());
-    std::filesystem::remove_all(folder_);
-    std::filesystem::create_directories(folder_);
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
   DatasetSource Source(const std::string& name, const std::string& content) {
     WriteFile(folder_ / name, content);
     return DatasetAt(folder_ / name);
@@ -195,7 +187,8 @@ class LoadTest : public ::testing::Test {
   }
 
   ByteEncoder encoder_;
-  Path folder_;
+  TempFolder temp_;
+  const Path folder_ = temp_.path();
 };
 
 TEST_F(LoadTest, MixesSourcesInOrderWithTheirOwnFieldNames) {

@@ -2,10 +2,10 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include "core/error.h"
 #include "core/random.h"
+#include "tests/temp_folder.h"
 
 namespace lazytrain {
 namespace {
@@ -17,14 +17,6 @@ using ::testing::HasSubstr;
 
 class ReaderTest : public ::testing::Test {
  protected:
-  void SetUp() override {
-    const auto* info = ::testing::UnitTest::GetInstance()->current_test_info();
-    folder_ = Path(::testing::TempDir()) / fmt::format("reader_{}_{}", info->name(), ::getpid());
-    std::filesystem::remove_all(folder_);
-    std::filesystem::create_directories(folder_);
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
   std::vector<RawExample> Read(const std::string& name, const std::string& content) {
     WriteFile(folder_ / name, content);
     std::vector<RawExample> examples;
@@ -52,7 +44,8 @@ class ReaderTest : public ::testing::Test {
     return "";
   }
 
-  Path folder_;
+  TempFolder temp_;
+  const Path folder_ = temp_.path();
 };
 
 std::vector<std::string> Texts(const std::vector<RawExample>& examples) {

@@ -2,9 +2,9 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include "core/error.h"
+#include "tests/temp_folder.h"
 
 namespace lazytrain {
 namespace {
@@ -17,15 +17,11 @@ using ::testing::Not;
 class RegistryTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    const auto* info = ::testing::UnitTest::GetInstance()->current_test_info();
-    folder_ = Path(::testing::TempDir()) / fmt::format("registry_{}_{}", info->name(), ::getpid());
-    std::filesystem::remove_all(folder_);
     std::filesystem::create_directories(folder_ / "many");
     for (const char* name : {"one.jsonl", "many/b.txt", "many/a.txt"}) {
       WriteFile(folder_ / name, "");
     }
   }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
 
   void Registry(const std::string& text) { WriteFile(folder_ / "dataset_info.json", text); }
 
@@ -39,7 +35,8 @@ class RegistryTest : public ::testing::Test {
     return "";
   }
 
-  Path folder_;
+  TempFolder temp_;
+  const Path folder_ = temp_.path();
 };
 
 TEST_F(RegistryTest, FilesFoldersAndColumns) {

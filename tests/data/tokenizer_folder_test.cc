@@ -9,6 +9,7 @@
 #include "core/error.h"
 #include "core/file.h"
 #include "data/tokenizer/tokenize_lines.h"
+#include "tests/temp_folder.h"
 
 namespace lazytrain {
 namespace {
@@ -17,18 +18,12 @@ const Path kShared = LAZYTRAIN_SHARED_DIR;
 
 class TokenizerFolderTest : public testing::Test {
  protected:
-  TokenizerFolderTest()
-      : folder_(Path(testing::TempDir()) /
-                (std::string("tokenizer_folder_test_") +
-                 testing::UnitTest::GetInstance()->current_test_info()->name())) {
-    std::filesystem::remove_all(folder_);
-    std::filesystem::create_directories(folder_);
+  TokenizerFolderTest() {
     Write("tokenizer.json", R"({"model": {"type": "BPE", "vocab": {"a": 0, "b": 1, "<s>": 2,
                                 "</s>": 3, "ab": 4}, "merges": ["a b"]}, "added_tokens": [
                                 {"id": 2, "content": "<s>", "single_word": false, "lstrip": false,
                                  "rstrip": false, "normalized": false, "special": true}]})");
   }
-  ~TokenizerFolderTest() override { std::filesystem::remove_all(folder_); }
 
   void Write(const char* name, const std::string& text) const { WriteFile(folder_ / name, text); }
 
@@ -55,7 +50,8 @@ class TokenizerFolderTest : public testing::Test {
     return out.str();
   }
 
-  Path folder_;
+  TempFolder temp_;
+  const Path folder_ = temp_.path();
 };
 
 TEST_F(TokenizerFolderTest, ReadsNamesAndTemplates) {

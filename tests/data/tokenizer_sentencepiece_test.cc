@@ -9,6 +9,7 @@
 #include "core/file.h"
 #include "data/tokenizer/sentencepiece.h"
 #include "data/tokenizer/tokenizer.h"
+#include "tests/temp_folder.h"
 
 namespace lazytrain {
 namespace {
@@ -235,11 +236,11 @@ TEST(SentencePieceFuzzTest, RefusesOrUsesEveryMutatedModel) {
 }
 
 TEST(SentencePieceTest, FromFileTakesModelsByTheirName) {
-  const Path path = testing::TempDir() + "/tokenizer_sentencepiece_test.model";
+  const TempFolder folder;
+  const Path path = folder.path() / "plain.model";
   WriteFile(path, Model({{"a", -1}}, kBpe, "", kPlain));
   EXPECT_EQ(Tokenizer::FromFile(path).Encode("a", true), (Ids{1, 3}));
   EXPECT_EQ(Tokenizer::FromSentencePiece(path, false, true).Encode("a", true), (Ids{3, 2}));
-  std::filesystem::remove(path);
 }
 
 }  // namespace

@@ -9,6 +9,8 @@
 #include <filesystem>
 #include <string>
 
+#include "tests/temp_folder.h"
+
 namespace lazytrain::cuda {
 namespace {
 
@@ -18,13 +20,6 @@ using ::testing::IsEmpty;
 
 class HostAdviceTest : public ::testing::Test {
  protected:
-  void SetUp() override {
-    root_ = Path(::testing::TempDir()) /
-            ::testing::UnitTest::GetInstance()->current_test_info()->name();
-    std::filesystem::remove_all(root_);
-  }
-  void TearDown() override { std::filesystem::remove_all(root_); }
-
   void Put(const std::string& path, const std::string& text) {
     std::filesystem::create_directories((root_ / path).parent_path());
     WriteFile(root_ / path, text);
@@ -36,7 +31,8 @@ class HostAdviceTest : public ::testing::Test {
     Put("sys/devices/system/node/possible", "0\n");
   }
 
-  Path root_;
+  TempFolder temp_;
+  const Path root_ = temp_.path();
 };
 
 TEST_F(HostAdviceTest, NothingToSayOfAPlainHost) {

@@ -23,6 +23,7 @@
 
 #include "core/file.h"
 #include "core/json.h"
+#include "tests/temp_folder.h"
 
 extern char** environ;
 
@@ -194,9 +195,6 @@ inline std::map<std::string, std::string> TensorsOf(const Path& folder) {
 class ProgramTest : public testing::Test {
  protected:
   void SetUp() override {
-    std::string name = testing::TempDir() + "lazytrain-e2e-XXXXXX";
-    if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error("cannot make " + name);
-    folder_ = name;
     std::ifstream plays(kStoryModel.parent_path() / "shakespeare.txt");
     ASSERT_TRUE(plays.good());
     std::string text;
@@ -212,7 +210,6 @@ class ProgramTest : public testing::Test {
                              "memory:\n  device_memory_gb: 1\n  micro_batch_tokens: 64\n"
                              "  schedule: interval\n  checkpoint_interval: 1\n");
   }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
 
   const Path& folder() const { return folder_; }
   Path operator/(const std::string& name) const { return folder_ / name; }
@@ -261,7 +258,8 @@ class ProgramTest : public testing::Test {
   }
 
  private:
-  Path folder_;
+  TempFolder temp_;
+  const Path folder_ = temp_.path();
 };
 
 }  // namespace lazytrain

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/temp_folder.h"
 #include "train/verify.h"
 #include "weights/safetensors.h"
 
@@ -79,11 +80,8 @@ struct Conversion {
   std::function<Tensors(Tensors)> tensors;
 };
 
-Path Convert(const std::string& name, const Conversion& conversion) {
+void Convert(const Conversion& conversion, const Path& to) {
   const Path from = Path(LAZYTRAIN_SHARED_DIR) / "golden" / conversion.source;
-  const Path to = Path(::testing::TempDir()) / name;
-  std::filesystem::remove_all(to);
-  std::filesystem::create_directories(to);
   for (const char* file : {"expected.json", "io.safetensors"}) {
     WriteFile(to / file, ReadFile(from / file));
   }
@@ -91,7 +89,6 @@ Path Convert(const std::string& name, const Conversion& conversion) {
   for (const char* file : {"model.safetensors", "grads.safetensors"}) {
     WriteTensors(to / file, conversion.tensors(ReadTensors(from / file)));
   }
-  return to;
 }
 
 VerifyReport RunVerify(const Path& folder, const std::string& schedule) {
@@ -101,7 +98,10 @@ VerifyReport RunVerify(const Path& folder, const std::string& schedule) {
   return Verify(options);
 }
 
-void ExpectAgreement(const Path& folder) {
+void ExpectAgreement(const Conversion& conversion) {
+  const TempFolder temp;
+  const Path& folder = temp.path();
+  Convert(conversion, folder);
   const VerifyReport resident = RunVerify(folder, "resident");
   for (const VerifyMeasure& m : resident.measures) {
     EXPECT_TRUE(m.ok()) << m.name << " " << m.error << " at " << m.where;
@@ -143,7 +143,7 @@ TEST(ConvertedCases, InternLm2IsLlamaWithGroupedHeads) {
                                 {"input_layernorm", "attention_norm"},
                                 {"post_attention_layernorm", "ffn_norm"}});
       }};
-  ExpectAgreement(Convert("internlm2", conversion));
+  ExpectAgreement(conversion);
 }
 
 TEST(ConvertedCases, ChatGlmIsGlmWithFusedTensors) {
@@ -185,7 +185,7 @@ TEST(ConvertedCases, ChatGlmIsGlmWithFusedTensors) {
                                 {"mlp.gate_up_proj", "mlp.dense_h_to_4h"},
                                 {"mlp.down_proj", "mlp.dense_4h_to_h"}});
       }};
-  ExpectAgreement(Convert("chatglm", conversion));
+  ExpectAgreement(conversion);
 }
 
 // Llama with a fused projection, and logits divided by the length of their row of the head: the
@@ -209,7 +209,9 @@ TEST(ConvertedCases, BaichuanIsLlamaWithANormalizedHead) {
         }
         return tensors;
       }};
-  const Path folder = Convert("baichuan", conversion);
+  const TempFolder temp;
+  const Path& folder = temp.path();
+  Convert(conversion, folder);
   const Tensor head = ReadTensors(folder / "model.safetensors").at("lm_head.weight");
   std::vector<TensorToWrite> list;
   const SafetensorsFile io(Path(LAZYTRAIN_SHARED_DIR) / "golden/llama2/io.safetensors");

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "tests/temp_folder.h"
 
 namespace lazytrain {
 namespace {
@@ -65,12 +66,12 @@ INSTANTIATE_TEST_SUITE_P(Cases, VerifyTest,
                                            "baichuan_linear_bias"),
                          [](const auto& tested) { return tested.param; });
 
-// A case with one of its JSON files changed.
-VerifyOptions Changed(const std::string& name, const std::string& file,
-                      const std::function<void(Json&)>& change) {
+// Of a case with one of its JSON files changed.
+VerifyReport VerifyChanged(const std::string& name, const std::string& file,
+                           const std::function<void(Json&)>& change) {
+  const TempFolder temp;
   VerifyOptions options;
-  options.case_folder = Path(::testing::TempDir()) / ("changed_" + name);
-  std::filesystem::remove_all(options.case_folder);
+  options.case_folder = temp.path() / name;
   std::filesystem::copy(CaseFolder(name), options.case_folder,
                         std::filesystem::copy_options::recursive);
   const Path path = options.case_folder / file;
@@ -78,20 +79,20 @@ VerifyOptions Changed(const std::string& name, const std::string& file,
   Json json = ReadJsonFile(path);
   change(json);
   WriteFile(path, json.dump());
-  return options;
+  return Verify(options);
 }
 
 // The comparison itself can fail: a case whose stored loss is wrong.
 TEST(Verify, NoticesWrongReferences) {
-  EXPECT_FALSE(Verify(Changed("llama_biases", "expected.json", [](Json& expected) {
+  EXPECT_FALSE(VerifyChanged("llama_biases", "expected.json", [](Json& expected) {
                  expected["loss"] = expected["loss"].get<double>() * 1.001;
-               })).ok());
+               }).ok());
 }
 
 // What the cases are there for: each is far off when its setting is another.
 TEST(Verify, NoticesWrongSettings) {
   const auto is_off = [](const std::string& name, const std::function<void(Json&)>& change) {
-    const VerifyReport report = Verify(Changed(name, "config.json", change));
+    const VerifyReport report = VerifyChanged(name, "config.json", change);
     return report.measures[0].error > 100 * report.measures[0].tolerance;
   };
   EXPECT_TRUE(is_off("llama_yarn", [](Json& c) { c["rope_scaling"]["attention_factor"] = 1.0; }));
@@ -110,9 +111,9 @@ TEST(Verify, NoticesWrongSettings) {
 
 // The reference took such documents, too: positions beyond the context are embedded like others.
 TEST(Verify, DocumentsBeyondTheContextRun) {
-  EXPECT_TRUE(Verify(Changed("llama_biases", "config.json", [](Json& config) {
+  EXPECT_TRUE(VerifyChanged("llama_biases", "config.json", [](Json& config) {
                 config["max_position_embeddings"] = 36;  // the longest has 37 tokens
-              })).ok());
+              }).ok());
 }
 
 }  // namespace

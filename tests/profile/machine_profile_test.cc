@@ -4,12 +4,12 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include "core/error.h"
 #include "device/cpu/virtual_accelerator.h"
 #include "model/family.h"
 #include "profile/profile_cache.h"
+#include "tests/temp_folder.h"
 
 namespace lazytrain {
 namespace {
@@ -145,14 +145,8 @@ TEST(MachineDescription, TellsMachinesApart) {
 
 class ProfileCache : public testing::Test {
  protected:
-  void SetUp() override {
-    folder_ = Path(testing::TempDir()) / fmt::format("profile_cache_{}", getpid());
-    std::filesystem::remove_all(folder_);
-    std::filesystem::create_directories(folder_);
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
-  Path folder_;
+  TempFolder temp_;
+  const Path folder_ = temp_.path();
 };
 
 TEST_F(ProfileCache, KeepsAProfile) {

@@ -3,11 +3,11 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include "core/error.h"
 #include "device/cpu/virtual_accelerator.h"
 #include "profile/nvme.h"
+#include "tests/temp_folder.h"
 
 namespace lazytrain {
 namespace {
@@ -45,8 +45,8 @@ TEST(Nvme, RefusesFoldersThatCannotBeMeasured) {
 
 // Where O_DIRECT is refused (some container file systems), that is what is said.
 TEST(Nvme, MeasuresAndLeavesNothingBehind) {
-  const Path folder = Path(testing::TempDir()) / fmt::format("nvme_{}", getpid());
-  std::filesystem::create_directories(folder);
+  const TempFolder temp;
+  const Path& folder = temp.path();
   try {
     const NvmeRates rates = MeasureNvme(folder, int64_t{64} << 20);
     EXPECT_GT(rates.write, 1e5);
@@ -55,7 +55,6 @@ TEST(Nvme, MeasuresAndLeavesNothingBehind) {
     EXPECT_THAT(error.what(), testing::HasSubstr("O_DIRECT"));
   }
   EXPECT_TRUE(std::filesystem::is_empty(folder));
-  std::filesystem::remove_all(folder);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include "core/json.h"
 #include "report/lane_table.h"
+#include "tests/temp_folder.h"
 
 namespace lazytrain {
 namespace {
@@ -22,7 +23,8 @@ TEST(Trace, HasARowALaneAndASliceAnInstruction) {
   EXPECT_DOUBLE_EQ(timeline.lanes[0].stalled[1], 0.5);
   EXPECT_DOUBLE_EQ(timeline.lanes[1].idle, 1.5);
 
-  const Path path = Path(::testing::TempDir()) / "trace.json";
+  const TempFolder folder;
+  const Path path = folder.path() / "trace.json";
   WriteTrace(path, program, timeline, "predicted");
   const Json events = ReadJsonFile(path).at("traceEvents");
   int slices = 0;

@@ -3,13 +3,13 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <fstream>
 #include <string>
 #include <vector>
 
 #include "core/error.h"
+#include "tests/temp_folder.h"
 #include "train/config/config.h"
 
 namespace lazytrain {
@@ -20,14 +20,7 @@ inline constexpr const char* kMinimal =
 
 class ConfigTest : public ::testing::Test {
  protected:
-  void SetUp() override {
-    const auto* info = ::testing::UnitTest::GetInstance()->current_test_info();
-    folder_ = Path(::testing::TempDir()) / fmt::format("config_{}_{}", info->name(), ::getpid());
-    std::filesystem::remove_all(folder_);
-    std::filesystem::create_directories(folder_);
-    file_ = folder_ / "run.yaml";
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
+  void SetUp() override { file_ = folder_ / "run.yaml"; }
 
   // The configuration of a file with this text; what is told to the user is left in notes_.
   Config Load(const std::string& text, const std::vector<std::string>& overrides = {}) {
@@ -66,7 +59,8 @@ class ConfigTest : public ::testing::Test {
     return text;
   }
 
-  Path folder_;
+  TempFolder temp_;
+  const Path folder_ = temp_.path();
   Path file_;
   std::string notes_;
 };

@@ -4,10 +4,10 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include "core/error.h"
 #include "profile/machine_profile.h"
+#include "tests/temp_folder.h"
 #include "train/config/config.h"
 #include "train/plan_inputs.h"
 #include "train/trained_graph.h"
@@ -20,8 +20,6 @@ using testing::HasSubstr;
 class Estimates : public testing::Test {
  protected:
   void SetUp() override {
-    folder_ = Path(testing::TempDir()) / fmt::format("estimate_{}", getpid());
-    std::filesystem::create_directories(folder_);
     const Json config = {{"model_type", "llama"},       {"vocab_size", 512},
                          {"hidden_size", 64},           {"intermediate_size", 128},
                          {"num_hidden_layers", 6},      {"num_attention_heads", 2},
@@ -29,7 +27,6 @@ class Estimates : public testing::Test {
                          {"tie_word_embeddings", false}};
     WriteFile(folder_ / "config.json", config.dump());
   }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
 
   // Plenty of everything.
   EstimateOptions Options() const {
@@ -65,7 +62,8 @@ class Estimates : public testing::Test {
     return "nothing was thrown";
   }
 
-  Path folder_;
+  TempFolder temp_;
+  const Path folder_ = temp_.path();
 };
 
 TEST_F(Estimates, SayWhatAStepTakes) {

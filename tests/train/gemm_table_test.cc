@@ -7,6 +7,7 @@
 #include <string>
 
 #include "core/error.h"
+#include "tests/temp_folder.h"
 
 namespace lazytrain {
 namespace {
@@ -39,17 +40,9 @@ class ChoosingDevice final : public Device {
 
 class GemmTableTest : public ::testing::Test {
  protected:
-  void SetUp() override {
-    folder_ = Path(::testing::TempDir()) /
-              ("gemm_table_" +
-               std::string(::testing::UnitTest::GetInstance()->current_test_info()->name()));
-    std::filesystem::create_directories(folder_);
-    table_ = folder_ / kGemmTable;
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
-  Path folder_;
-  Path table_;
+  TempFolder temp_;
+  const Path folder_ = temp_.path();
+  const Path table_ = folder_ / kGemmTable;
   const LibraryChoices some_ = {{"[8, 8] bf16 = ...", "algorithm 66, tile 20: 42"},
                                 {"[4, 4] fp32 = ...", "algorithm 11, tile 3: 7"}};
 };

@@ -11,6 +11,7 @@
 #include "core/error.h"
 #include "core/random.h"
 #include "model/family.h"
+#include "tests/temp_folder.h"
 
 namespace lazytrain {
 namespace {
@@ -35,13 +36,6 @@ struct Store {
   std::vector<int16_t> low;
 };
 
-Path FreshFolder(const std::string& name) {
-  const Path folder = Path(::testing::TempDir()) / name;
-  std::filesystem::remove_all(folder);
-  std::filesystem::create_directories(folder);
-  return folder;
-}
-
 TEST(Parameters, WrittenAndReadBackToTheBit) {
   const ModelGraph model = SmallModel(DType::kBF16);
   std::vector<Store> stores;
@@ -49,7 +43,8 @@ TEST(Parameters, WrittenAndReadBackToTheBit) {
     stores.emplace_back(unit);
     InitializeUnit(unit, 3, 0.5, stores.back().memory());
   }
-  const Path folder = FreshFolder("parameters_round_trip");
+  const TempFolder temp;
+  const Path& folder = temp.path();
   SafetensorsWriter writer(folder);
   AddModelTensors(
       model, [&](size_t u) { return stores[u].weights.data(); }, writer);
@@ -73,7 +68,8 @@ TEST(Parameters, Float32CheckpointsAreSplitExactly) {
     stores.emplace_back(unit);
     InitializeUnit(unit, 4, 0.5, stores.back().memory());
   }
-  const Path folder = FreshFolder("parameters_split");
+  const TempFolder temp;
+  const Path& folder = temp.path();
   SafetensorsWriter writer(folder);
   AddModelTensors(
       wide, [&](size_t u) { return stores[u].weights.data(); }, writer);
@@ -98,7 +94,8 @@ TEST(Parameters, Float32CheckpointsAreSplitExactly) {
 }
 
 std::string ErrorOf(const std::vector<TensorToWrite>& tensors, const ModelGraph& model) {
-  const Path folder = FreshFolder("parameters_errors");
+  const TempFolder temp;
+  const Path& folder = temp.path();
   WriteSafetensorsFile(folder / "model.safetensors", tensors);
   try {
     const Checkpoint checkpoint(folder);
@@ -131,7 +128,8 @@ TEST(Parameters, HalfPrecisionWidensExactly) {
   halves[0] = 0xc000;                            // -2
   halves[1] = 0x0001;                            // the smallest subnormal, 2^-24
   halves[2] = 0x7bff;                            // 65504
-  const Path folder = FreshFolder("parameters_half");
+  const TempFolder temp;
+  const Path& folder = temp.path();
   WriteSafetensorsFile(folder / "model.safetensors",
                        {{"model.embed_tokens.weight", DType::kF16, {30, 8}, halves.data(), {}}});
   Store store(model.units[0]);

@@ -2,7 +2,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -13,6 +12,7 @@
 #include "core/error.h"
 #include "core/json.h"
 #include "core/random.h"
+#include "tests/temp_folder.h"
 
 namespace lazytrain {
 namespace {
@@ -23,15 +23,6 @@ using ::testing::HasSubstr;
 
 class SafetensorsTest : public ::testing::Test {
  protected:
-  void SetUp() override {
-    const auto* info = ::testing::UnitTest::GetInstance()->current_test_info();
-    folder_ =
-        Path(::testing::TempDir()) / fmt::format("safetensors_{}_{}", info->name(), ::getpid());
-    std::filesystem::remove_all(folder_);
-    std::filesystem::create_directories(folder_);
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
   // A file of this header and so many data bytes.
   Path Raw(const std::string& header, size_t data_bytes,
            const std::string& name = "x.safetensors") {
@@ -52,7 +43,8 @@ class SafetensorsTest : public ::testing::Test {
     return names;
   }
 
-  Path folder_;
+  TempFolder temp_;
+  const Path folder_ = temp_.path();
 };
 
 std::string MessageOf(const std::function<void()>& action) {

@@ -1,6 +1,7 @@
 #include "program/placement.h"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <utility>
 
@@ -29,8 +30,63 @@ struct Placed {
   int64_t begin, end;
 };
 
+// The placed buffers in the order of their addresses, apart for every stretch of the program: most
+// lives end in the stretch that they begin in, however long the program.
+class PlacedBuffers {
+ public:
+  PlacedBuffers(int64_t positions, int64_t stretch)
+      : stretch_(stretch), stretches_(static_cast<size_t>(positions / stretch + 1)) {}
+
+  void Clear() {
+    for (std::vector<Placed>& placed : stretches_) placed.clear();
+  }
+
+  void Add(const Placed& added) {
+    for (int64_t s = added.first / stretch_; s <= added.last / stretch_; ++s) {
+      std::vector<Placed>& placed = stretches_[s];
+      placed.insert(std::upper_bound(placed.begin(), placed.end(), added, IsBelow), added);
+    }
+  }
+
+  // All that live at the same time as something does, and others; until the next call.
+  const std::vector<Placed>& Near(const Lifetime& life) {
+    const int64_t begin = life.first / stretch_;
+    const int64_t end = life.last / stretch_;
+    if (begin == end) return stretches_[begin];
+    near_ = stretches_[begin];
+    for (int64_t s = begin + 1; s <= end; ++s) {
+      std::copy_if(stretches_[s].begin(), stretches_[s].end(), std::back_inserter(near_),
+                   [&](const Placed& placed) { return placed.first / stretch_ == s; });
+    }
+    std::sort(near_.begin(), near_.end(), IsBelow);
+    return near_;
+  }
+
+ private:
+  static bool IsBelow(const Placed& a, const Placed& b) { return a.begin < b.begin; }
+
+  int64_t stretch_;
+  std::vector<std::vector<Placed>> stretches_;
+  std::vector<Placed> near_;
+};
+
 // How often an order that does not fit is changed.
 constexpr int kAttempts = 12;
+
+// A stretch is this many mean lives long.
+constexpr int64_t kStretch = 8;
+
+int64_t Stretch(const Program& program, int space, const std::vector<Lifetime>& lives) {
+  int64_t sum = 0;
+  int64_t count = 0;
+  for (size_t b = 0; b < program.buffers.size(); ++b) {
+    const Buffer& buffer = program.buffers[b];
+    if (buffer.persistent || buffer.space != space || lives[b].first < 0) continue;
+    sum += lives[b].last - lives[b].first + 1;
+    ++count;
+  }
+  return kStretch * (count == 0 ? 1 : sum / count);
+}
 
 // Places the buffers of a space, largest first (Pisarchyk and Lee 2020, "greedy by size"): close to
 // the lower bound where a few large buffers dominate, as in training. What found no room goes first
@@ -40,7 +96,12 @@ class SpacePlacement {
   // `lives`: what has to be; in `held` lives may be longer.
   SpacePlacement(const Program& program, int space, const std::vector<Lifetime>& lives,
                  const std::vector<Lifetime>& held)
-      : program_(program), space_(space), lives_(lives), taken_(held), urgency_(lives.size(), 0) {
+      : program_(program),
+        space_(space),
+        lives_(lives),
+        taken_(held),
+        urgency_(lives.size(), 0),
+        placed_(static_cast<int64_t>(program.instructions.size()), Stretch(program, space, held)) {
     for (size_t b = 0; b < program.buffers.size(); ++b) {
       const Buffer& buffer = program.buffers[b];
       if (!buffer.persistent && buffer.space == space && lives[b].first >= 0) {
@@ -82,7 +143,7 @@ class SpacePlacement {
   int64_t Bytes(int buffer) const { return program_.buffers[buffer].bytes; }
 
   int64_t Attempt(int64_t limit) {
-    placed_.clear();
+    placed_.Clear();
     lives_now_ = taken_;
     int64_t peak = 0;
     for (const int b : order_) {
@@ -94,19 +155,16 @@ class SpacePlacement {
       }
       if (offset + Bytes(b) > limit) MakeRoom(b);
       offsets_[b] = offset;
-      const auto above =
-          std::upper_bound(placed_.begin(), placed_.end(), offset,
-                           [](int64_t value, const Placed& other) { return value < other.begin; });
-      placed_.insert(above, {b, life.first, life.last, offset, offset + Bytes(b)});
+      placed_.Add({b, life.first, life.last, offset, offset + Bytes(b)});
       peak = std::max(peak, offset + Bytes(b));
     }
     return peak;
   }
 
   // The lowest gap between the placed buffers that live at the same time, or have to.
-  int64_t LowestFit(int b, const Lifetime& life, bool others_held = true) const {
+  int64_t LowestFit(int b, const Lifetime& life, bool others_held = true) {
     int64_t offset = 0;
-    for (const Placed& other : placed_) {
+    for (const Placed& other : placed_.Near(life)) {
       const int last = others_held ? other.last : lives_[other.buffer].last;
       if (other.first > life.last || life.first > last) continue;
       if (other.begin - offset >= Bytes(b)) break;
@@ -120,7 +178,7 @@ class SpacePlacement {
   void MakeRoom(int b) {
     ++urgency_[b];
     const int64_t offset = LowestFit(b, lives_[b], false);
-    for (const Placed& other : placed_) {
+    for (const Placed& other : placed_.Near(lives_[b])) {
       if (other.end <= offset || other.begin >= offset + Bytes(b)) continue;
       const bool held = lives_[other.buffer].last < lives_[b].first;
       if (held && other.last >= lives_[b].first && other.first <= lives_[b].last) {
@@ -137,7 +195,7 @@ class SpacePlacement {
   std::vector<int> urgency_;
   std::vector<int> order_;
   std::vector<int64_t> offsets_;
-  std::vector<Placed> placed_;  // in the order of addresses
+  PlacedBuffers placed_;
 };
 
 void Extend(Lifetime& life, int position) {

@@ -22,8 +22,10 @@ constexpr double kQuickCompile = 0.02;
 constexpr double kPolishShare = 0.5;  // of the search's time
 // What is compiled and simulated besides may take as long again as the search.
 constexpr double kOvertime = 2.0;
-// Of training as usual: programs of more passes take long to compile.
+// Of training as usual: passes, and micro-batches in one pass. Longer programs take long to
+// compile.
 constexpr int64_t kMostOrdinary = 64;
+constexpr int64_t kMostKept = 16;
 
 class Search {
  public:
@@ -128,7 +130,9 @@ class Search {
       most = std::min(*greatest, micro_batches);
     }
     std::vector<std::vector<int64_t>> all = {EvenPasses(micro_batches, most)};
-    if (fewest < most) all.push_back(EvenPasses(micro_batches, fewest));
+    if (fewest < most && micro_batches <= kMostKept * fewest) {
+      all.push_back(EvenPasses(micro_batches, fewest));
+    }
     return all;
   }
 

@@ -61,6 +61,19 @@ Program Compile(const SearchInput& input, const Schedule& schedule, const Capaci
                          TransferTuning{input.cost, input.device_bytes});
 }
 
+// A search with more host memory than it takes; the device's cap is the test's.
+SearchInput InputFor(const ModelGraph& model, const CostModel& cost, const Capacity& capacity,
+                     double seconds) {
+  SearchInput input;
+  input.model = &model;
+  input.cost = &cost;
+  input.capacities = {capacity};
+  input.device_bytes = int64_t{1} << 40;
+  input.host_activation_bytes = 1'000'000'000;
+  input.seconds = seconds;
+  return input;
+}
+
 // Device memory of a schedule that keeps nothing, and of one that keeps everything.
 std::pair<int64_t, int64_t> MemoryRange(const SearchInput& input, const Capacity& capacity) {
   Schedule least = IntervalSchedule(*input.model, capacity, 1);
@@ -105,16 +118,10 @@ void CheckAgainstAll(int64_t layers) {
   const ModelGraph model = setup.Graph();
   for (const Machine& machine : kMachines) {
     const CostModel cost = CostOf(machine);
-    SearchInput input;
-    input.model = &model;
-    input.cost = &cost;
-    input.capacities = {setup.capacity};
-    input.host_activation_bytes = 1'000'000'000;
+    SearchInput input = InputFor(model, cost, setup.capacity, 8);
     input.passes = {1};
-    input.seconds = 8;
     input.space.residency = false;
     input.space.groups = {"out", "qkv"};
-    input.device_bytes = int64_t{1} << 40;
     const auto [least, most] = MemoryRange(input, setup.capacity);
     for (const double share : {0.3, 0.7}) {
       input.device_bytes = least + static_cast<int64_t>(share * static_cast<double>(most - least));
@@ -138,13 +145,7 @@ TEST(PlanSearch, IsNoWorseThanTrainingAsUsual) {
   const ModelGraph model = setup.Graph();
   for (const Machine& machine : kMachines) {
     const CostModel cost = CostOf(machine);
-    SearchInput input;
-    input.model = &model;
-    input.cost = &cost;
-    input.capacities = {setup.capacity};
-    input.host_activation_bytes = 1'000'000'000;
-    input.device_bytes = 1'000'000'000;
-    input.seconds = 0.01;
+    const SearchInput input = InputFor(model, cost, setup.capacity, 0.01);
     const PlannedStep planned = SearchSchedule(input);
     ASSERT_TRUE(planned.fits) << machine.scarce;
     for (const int64_t passes : {1, 6}) {
@@ -175,15 +176,9 @@ TEST(PlanSearch, WhatRunsIsWhatWasPlanned) {
           .bits;
   for (const Machine& machine : kMachines) {
     const CostModel cost = CostOf(machine);
-    SearchInput input;
-    input.model = &model;
-    input.cost = &cost;
-    input.capacities = {setup.capacity};
-    input.host_activation_bytes = 1'000'000'000;
-    input.device_bytes = int64_t{1} << 40;
+    SearchInput input = InputFor(model, cost, setup.capacity, 6);
     const auto [least, most] = MemoryRange(input, setup.capacity);
     input.device_bytes = (least + most) / 2;
-    input.seconds = 6;
     const PlannedStep planned = SearchSchedule(input);
     ASSERT_TRUE(planned.fits) << machine.scarce;
     for (const int64_t interval : {1, 2, 4}) {

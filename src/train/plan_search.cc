@@ -27,6 +27,8 @@ constexpr double kOvertime = 2.0;
 constexpr int64_t kMostOrdinary = 64;
 constexpr int64_t kMostKept = 16;
 
+using Passes = std::vector<int64_t>;  // micro-batches of each
+
 class Search {
  public:
   explicit Search(const SearchInput& input) : input_(input), start_(SecondsNow()) {}
@@ -97,47 +99,49 @@ class Search {
           capacity.micro_batch_tokens != best_.plan.capacity.micro_batch_tokens) {
         continue;
       }
-      if (input_.space.residency) TryOrdinary(capacity);
+      const auto [fewest, most] = AllowedPasses(capacity.micro_batches);
+      TryOrdinary(capacity, fewest, most);
       for (const int64_t interval : {1, 2, 4}) {
-        TryUpdates(IntervalSchedule(*input_.model, capacity, interval), capacity);
+        TryUpdates(IntervalSchedule(*input_.model, capacity, interval), fewest, capacity);
         if (compile_seconds_ > kQuickCompile) break;
       }
     }
   }
 
   // Training as usual, which is hard to beat where everything has room: the mixed-integer program
-  // believes that transfers cost nothing as long as the links have time.
-  void TryOrdinary(const Capacity& capacity) {
-    Schedule schedule = ResidentSchedule(*input_.model, capacity);
+  // believes that transfers cost nothing as long as the links have time. The most passes hold the
+  // least at once, the fewest do the least work.
+  void TryOrdinary(const Capacity& capacity, const Passes& fewest, const Passes& most) {
+    if (!input_.space.residency) return;
+    const Schedule schedule = ResidentSchedule(*input_.model, capacity);
     const PersistentLayout persistent =
         MakePersistentLayout(*input_.model, schedule, input_.states, 0);
     if (persistent.bytes[kDeviceSpace] > input_.device_bytes) return;
-    for (const std::vector<int64_t>& passes : OrdinaryPasses(capacity.micro_batches)) {
-      schedule.passes = passes;
-      TryUpdates(schedule, capacity);
+    TryUpdates(schedule, most, capacity);
+    const auto passes = static_cast<int64_t>(fewest.size());
+    if (fewest != most && capacity.micro_batches <= kMostKept * passes) {
+      TryUpdates(schedule, fewest, capacity);
     }
   }
 
-  // The fewest and the most that are allowed: of least work, and of least memory.
-  std::vector<std::vector<int64_t>> OrdinaryPasses(int64_t micro_batches) const {
-    if (!input_.division.empty()) return {input_.division};
+  // The fewest and the most passes that were asked for, or are worth their programs.
+  std::pair<Passes, Passes> AllowedPasses(int64_t micro_batches) const {
+    if (!input_.division.empty()) return {input_.division, input_.division};
     int64_t fewest = 1;
-    int64_t most = std::min(micro_batches, kMostOrdinary);
+    int64_t most = kMostOrdinary;
     if (!input_.passes.empty()) {
       const auto [least, greatest] =
           std::minmax_element(input_.passes.begin(), input_.passes.end());
-      fewest = std::min(*least, micro_batches);
-      most = std::min(*greatest, micro_batches);
+      fewest = *least;
+      most = *greatest;
     }
-    std::vector<std::vector<int64_t>> all = {EvenPasses(micro_batches, most)};
-    if (fewest < most && micro_batches <= kMostKept * fewest) {
-      all.push_back(EvenPasses(micro_batches, fewest));
-    }
-    return all;
+    return {EvenPasses(micro_batches, std::min(fewest, micro_batches)),
+            EvenPasses(micro_batches, std::min(most, micro_batches))};
   }
 
   // Wherever updates may run.
-  void TryUpdates(Schedule schedule, const Capacity& capacity) {
+  void TryUpdates(Schedule schedule, const Passes& passes, const Capacity& capacity) {
+    schedule.passes = passes;
     if (input_.space.host_updates) Try(schedule, capacity);
     if (!input_.space.device_updates) return;
     UpdateOnDevice(schedule);

@@ -161,6 +161,26 @@ TEST(PlanSearch, IsNoWorseThanTrainingAsUsual) {
   }
 }
 
+// Stored gradients are rounded between passes: another number of them gives other bits.
+TEST(PlanSearch, KeepsToThePassesThatAreAskedFor) {
+  const testing::RandomSetup setup = SmallSetup(4, 6);
+  const ModelGraph model = setup.Graph();
+  for (const Machine& machine : kMachines) {
+    const CostModel cost = CostOf(machine);
+    SearchInput input = InputFor(model, cost, setup.capacity, 0.01);
+    const auto [least, most] = MemoryRange(input, setup.capacity);
+    for (const int64_t bytes : {least, (least + most) / 2, int64_t{1} << 40}) {
+      input.device_bytes = bytes;
+      input.division = {1, 3, 2};
+      EXPECT_EQ(SearchSchedule(input).schedule.passes, input.division) << machine.scarce;
+      input.division.clear();
+      input.passes = {2};
+      EXPECT_EQ(SearchSchedule(input).schedule.passes.size(), 2) << machine.scarce;
+      input.passes.clear();
+    }
+  }
+}
+
 // Each machine's plan runs on the virtual clock: memory, order and stalls as planned, bits those of
 // the all-resident run, never slower than the interval schedules at the same cap.
 TEST(PlanSearch, WhatRunsIsWhatWasPlanned) {

@@ -8,15 +8,25 @@
 namespace lazytrain {
 namespace {
 
+// What has to be placed in a space.
+std::vector<int> BuffersIn(const Program& program, int space, const std::vector<Lifetime>& lives) {
+  std::vector<int> buffers;
+  for (size_t b = 0; b < program.buffers.size(); ++b) {
+    const Buffer& buffer = program.buffers[b];
+    if (!buffer.persistent && buffer.space == space && lives[b].first >= 0) {
+      buffers.push_back(static_cast<int>(b));
+    }
+  }
+  return buffers;
+}
+
 // The most bytes alive at one position.
 int64_t LargestSum(const Program& program, int space, const std::vector<Lifetime>& lives,
                    int64_t base) {
   std::vector<int64_t> change(program.instructions.size() + 1, 0);
-  for (size_t b = 0; b < program.buffers.size(); ++b) {
-    const Buffer& buffer = program.buffers[b];
-    if (buffer.persistent || buffer.space != space || lives[b].first < 0) continue;
-    change[lives[b].first] += buffer.bytes;
-    change[lives[b].last + 1] -= buffer.bytes;
+  for (const int b : BuffersIn(program, space, lives)) {
+    change[lives[b].first] += program.buffers[b].bytes;
+    change[lives[b].last + 1] -= program.buffers[b].bytes;
   }
   int64_t alive = 0;
   int64_t most = 0;
@@ -76,16 +86,11 @@ constexpr int kAttempts = 12;
 // A stretch is this many mean lives long.
 constexpr int64_t kStretch = 8;
 
-int64_t Stretch(const Program& program, int space, const std::vector<Lifetime>& lives) {
+int64_t Stretch(const std::vector<int>& buffers, const std::vector<Lifetime>& lives) {
+  if (buffers.empty()) return 1;
   int64_t sum = 0;
-  int64_t count = 0;
-  for (size_t b = 0; b < program.buffers.size(); ++b) {
-    const Buffer& buffer = program.buffers[b];
-    if (buffer.persistent || buffer.space != space || lives[b].first < 0) continue;
-    sum += lives[b].last - lives[b].first + 1;
-    ++count;
-  }
-  return kStretch * (count == 0 ? 1 : sum / count);
+  for (const int b : buffers) sum += lives[b].last - lives[b].first + 1;
+  return kStretch * (sum / static_cast<int64_t>(buffers.size()));
 }
 
 // Places the buffers of a space, largest first (Pisarchyk and Lee 2020, "greedy by size"): close to
@@ -101,13 +106,8 @@ class SpacePlacement {
         lives_(lives),
         taken_(held),
         urgency_(lives.size(), 0),
-        placed_(static_cast<int64_t>(program.instructions.size()), Stretch(program, space, held)) {
-    for (size_t b = 0; b < program.buffers.size(); ++b) {
-      const Buffer& buffer = program.buffers[b];
-      if (!buffer.persistent && buffer.space == space && lives[b].first >= 0) {
-        order_.push_back(static_cast<int>(b));
-      }
-    }
+        order_(BuffersIn(program, space, lives)),
+        placed_(static_cast<int64_t>(program.instructions.size()), Stretch(order_, held)) {
     std::stable_sort(order_.begin(), order_.end(),
                      [&](int a, int b) { return Bytes(a) > Bytes(b); });
     offsets_.resize(lives.size(), 0);

@@ -20,8 +20,6 @@ inline constexpr const char* kMinimal =
 
 class ConfigTest : public ::testing::Test {
  protected:
-  void SetUp() override { file_ = folder_ / "run.yaml"; }
-
   // The configuration of a file with this text; what is told to the user is left in notes_.
   Config Load(const std::string& text, const std::vector<std::string>& overrides = {}) {
     std::ofstream(file_, std::ios::binary) << text;  // WriteFile would sync each time
@@ -61,7 +59,7 @@ class ConfigTest : public ::testing::Test {
 
   TempFolder temp_;
   const Path folder_ = temp_.path();
-  Path file_;
+  const Path file_ = folder_ / "run.yaml";
   std::string notes_;
 };
 
